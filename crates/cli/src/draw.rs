@@ -1,0 +1,60 @@
+//! Drawings for people: machines and guests as text and as SVG.
+//!
+//! ```text
+//!   Host ───────────┐                        ┌─ boxes ── host_text, guest_text
+//!                   ├─ Machine ─ Vec<Part> ──┤
+//!   GuestTopology ──┘   (parts)   (collapse) └─ tiles ── host_svg
+//! ```
+//!
+//! ```
+//! use cli::draw::{Style, host_text};
+//! let host = model::host::Synthetic { cores_per_llc: 2, llc_mib: 16, ..Default::default() }.host("vm");
+//! assert!(host_text(&host, Style::default()).contains("vm"));
+//! ```
+//!
+//! Vocabulary: a *part* is a box of the picture (packages, nodes, dies and LLCs that hold the same CPUs are one part), a
+//! *tile* is a core, a *fact* is a caption below the picture.
+//!
+//! Invariants: no I/O; equal input gives equal output; no line of text is wider than asked; no text of a host reaches
+//! the terminal or the XML with control characters.
+
+mod boxes;
+mod collapse;
+mod facts;
+pub mod guest_text;
+pub mod host_svg;
+pub mod host_text;
+pub mod notes;
+pub mod palette;
+mod parts;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;
+mod text;
+mod units;
+
+pub use guest_text::guest_text;
+pub use host_svg::host_svg;
+pub use host_text::host_text;
+
+/// How text is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; less than [`MIN_WIDTH`] counts as that.
+    pub width: usize,
+    /// Whether ANSI colours are written.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            width: 100,
+            colour: false,
+        }
+    }
+}
+
+/// The narrowest drawing, in columns: a title with three names and its frame.
+pub const MIN_WIDTH: usize = 48;

@@ -1,0 +1,242 @@
+//! SVG elements of a machine.
+
+use svg::node::element::{
+    Definitions, Group, Line, Pattern, Rectangle, SVG, Text as TextElement, Title,
+};
+
+use super::layout::{Item, Scale, What, measure, slots, threads_grid};
+use crate::draw::palette::{CORE_INK, LLC_FILL, NODE_FILL, PACKAGE_FILL, PAPER, Role, SANS};
+use crate::draw::parts::{Kind, Speed, ThreadState, Tile};
+
+/// Smallest font of a CPU number that is worth drawing.
+const SMALLEST: u32 = 7;
+
+/// A text at a baseline.
+pub(super) struct Label<'a> {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) font: u32,
+    pub(super) role: Role,
+    pub(super) text: &'a str,
+}
+
+impl Label<'_> {
+    pub(super) fn element(&self) -> TextElement {
+        TextElement::new(self.text)
+            .set("x", self.x)
+            .set("y", self.y)
+            .set("font-size", self.font)
+            .set("fill", self.role.hex())
+    }
+
+    pub(super) fn bold(&self) -> TextElement {
+        self.element().set("font-weight", 600)
+    }
+}
+
+/// The page: its own background, so that it reads the same on light and dark wikis.
+pub(super) fn page(width: u32, height: u32, name: &str) -> SVG {
+    let stripes = Line::new()
+        .set("x1", 0)
+        .set("y1", 0)
+        .set("x2", 0)
+        .set("y2", 6)
+        .set("stroke", Role::Frame.hex())
+        .set("stroke-width", 3);
+    let hatch = Pattern::new()
+        .set("id", "hatch")
+        .set("width", 6)
+        .set("height", 6)
+        .set("patternUnits", "userSpaceOnUse")
+        .set("patternTransform", "rotate(45)")
+        .add(rectangle(0, 0, 6, 6).set("fill", PAPER))
+        .add(stripes);
+    let paper = rectangle(0, 0, width, height)
+        .set("rx", 12)
+        .set("fill", PAPER);
+    svg::Document::new()
+        .set("viewBox", (0, 0, width, height))
+        .set("width", width)
+        .set("height", height)
+        .set("font-family", SANS)
+        .set("role", "img")
+        .add(Title::new(name))
+        .add(Definitions::new().add(hatch))
+        .add(paper)
+}
+
+/// A box, a core or a remark.
+pub(super) fn item(item: &Item, scale: Scale) -> Group {
+    match &item.what {
+        What::Box {
+            kind,
+            name,
+            aside,
+            tooltip,
+        } => frame(item, *kind, scale)
+            .add(Title::new(tooltip))
+            .add(name_of(item, *kind, name, scale))
+            .add(
+                Label {
+                    x: item.x + item.w - scale.pad,
+                    y: item.y + scale.pad + scale.name,
+                    font: scale.name - 2,
+                    role: Role::Muted,
+                    text: aside,
+                }
+                .element()
+                .set("text-anchor", "end"),
+            ),
+        What::Core(tile) => core(item, tile, scale),
+        What::Remark(text) => Group::new().add(
+            Label {
+                x: item.x,
+                y: item.y + scale.name,
+                font: scale.name,
+                role: Role::Muted,
+                text,
+            }
+            .element(),
+        ),
+    }
+}
+
+pub(super) fn rectangle(x: u32, y: u32, w: u32, h: u32) -> Rectangle {
+    Rectangle::new()
+        .set("x", x)
+        .set("y", y)
+        .set("width", w)
+        .set("height", h)
+}
+
+/// A thread, or a CPU that is no part of a core.
+pub(super) fn thread(item: &Item, fill: &str, number: Option<u32>, scale: Scale) -> Group {
+    let radius = (item.h / 6).min(3);
+    let group = Group::new().add(
+        rectangle(item.x, item.y, item.w, item.h)
+            .set("rx", radius)
+            .set("fill", fill),
+    );
+    let Some(number) = number else {
+        return group;
+    };
+    let text = number.to_string();
+    let room = item.w.saturating_sub(2);
+    let font = (SMALLEST..=scale.number)
+        .rev()
+        .find(|&font| measure(&text, font) <= room);
+    match font {
+        Some(font) => group.add(
+            Label {
+                x: item.x + item.w / 2,
+                y: item.y + item.h / 2 + font * 9 / 25,
+                font,
+                role: Role::Plain,
+                text: &text,
+            }
+            .element()
+            .set("fill", CORE_INK)
+            .set("text-anchor", "middle"),
+        ),
+        None => group,
+    }
+}
+
+fn frame(item: &Item, kind: Kind, scale: Scale) -> Group {
+    let rectangle = rectangle(item.x, item.y, item.w, item.h);
+    let radius = scale.pad;
+    Group::new().add(match kind {
+        Kind::Package => rectangle
+            .set("rx", radius + 2)
+            .set("fill", PACKAGE_FILL)
+            .set("stroke", Role::Frame.hex())
+            .set("stroke-width", 2),
+        Kind::Node => rectangle
+            .set("rx", radius)
+            .set("fill", NODE_FILL)
+            .set("stroke", "#9cc4e4"),
+        Kind::SpareNode => rectangle
+            .set("rx", radius)
+            .set("fill", "none")
+            .set("stroke", Role::Node.hex())
+            .set("stroke-dasharray", "2 3"),
+        Kind::Die | Kind::Module => rectangle
+            .set("rx", radius)
+            .set("fill", "none")
+            .set("stroke", Role::Frame.hex())
+            .set("stroke-dasharray", "4 3"),
+        Kind::Llc => rectangle
+            .set("rx", radius * 3 / 4)
+            .set("fill", LLC_FILL)
+            .set("stroke", "#8fcfb5"),
+    })
+}
+
+fn name_of(item: &Item, kind: Kind, name: &str, scale: Scale) -> TextElement {
+    let role = match kind {
+        Kind::Package => Role::Package,
+        Kind::Node | Kind::SpareNode => Role::Node,
+        Kind::Die | Kind::Module => Role::Muted,
+        Kind::Llc => Role::Llc,
+    };
+    let label = Label {
+        x: item.x + scale.pad,
+        y: item.y + scale.pad + scale.name,
+        font: if kind == Kind::Package {
+            scale.name + 1
+        } else {
+            scale.name
+        },
+        role,
+        text: name,
+    };
+    if kind == Kind::Die {
+        label.element()
+    } else {
+        label.bold()
+    }
+}
+
+fn core(item: &Item, tile: &Tile, scale: Scale) -> Group {
+    let (columns, _) = threads_grid(slots(tile));
+    let cpus: model::CpuSet = tile.threads.iter().map(|(cpu, _)| *cpu).collect();
+    let (fill, edge) = colours(tile.speed);
+    let kind = match tile.speed {
+        Speed::Fast => "core",
+        Speed::Middle => "slower core",
+        Speed::Slow => "slow core",
+    };
+    let mut group = Group::new()
+        .add(Title::new(format!("{kind}: CPUs {cpus}")))
+        .add(
+            rectangle(item.x, item.y, item.w, item.h)
+                .set("rx", (item.h / 5).min(4))
+                .set("fill", edge),
+        );
+    let threads = tile.threads.iter().map(|(cpu, state)| match state {
+        ThreadState::Isolated => (Role::Isolated.hex(), Some(cpu.0)),
+        ThreadState::Usable | ThreadState::Absent => (fill, Some(cpu.0)),
+    });
+    let hidden = std::iter::repeat_n(("url(#hatch)", None), slots(tile) - tile.threads.len());
+    for (position, (fill, number)) in (0u32..).zip(threads.chain(hidden)) {
+        let (w, h) = scale.thread;
+        let place = Item {
+            x: item.x + position % columns * w + 1,
+            y: item.y + position / columns * h + 1,
+            w: w - 2,
+            h: h - 2,
+            what: What::Core(tile.clone()),
+        };
+        group = group.add(thread(&place, fill, number, scale));
+    }
+    group
+}
+
+/// Fill and edge of a core.
+pub(super) fn colours(speed: Speed) -> (&'static str, &'static str) {
+    match speed {
+        Speed::Fast => ("#9bd3f2", "#2f8fc4"),
+        Speed::Middle => ("#f5ec85", "#b3a716"),
+        Speed::Slow => ("#f5c15c", "#b87f00"),
+    }
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds vtopo and does its main job on this very machine: look, decide, prove. `make run` calls it after setup.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/say.sh
+
+export VTOPO_KERNEL=${VTOPO_KERNEL:-$PWD/target/guest-kernel/vmlinuz}
+export CARGO_TARGET_DIR=target
+vtopo=./target/release/vtopo
+
+heading() { printf '\n%s%s%s\n' "$say_bold" "$*" "$say_off"; }
+
+show_and_run cargo build --release --package cli
+
+heading "1. what this machine looks like"
+show_and_run $vtopo host
+
+heading "2. the virtual topology that fits it, for a VM with 8 vCPUs and 4 GiB"
+show_and_run $vtopo shape --vcpus 8 --memory 4G --explain
+
+heading "3. proof: boot real guests, flat and shaped, and compare what their kernels see"
+show_and_run $vtopo verify --vcpus 8 --memory 4G --rule flat,auto
+
+cat <<TEXT
+
+Next, try:
+  $vtopo host epyc-7702-2s                                            a machine you do not have
+  $vtopo shape --vcpus 16 --memory 64G --host epyc-7702-2s --explain  the shape for it, with reasons
+  $vtopo shape --vcpus 16 --memory 64G --emit libvirt                 the XML to give to libvirt
+  $vtopo --help
+TEXT

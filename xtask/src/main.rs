@@ -1,0 +1,86 @@
+//! Chores of this repository, as `cargo xtask CHORE`. What CI runs is `ci`; the others are for a developer's hand.
+//!
+//! Each chore is one file. A chore that cannot do a part says so in a line; nothing is skipped in silence.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a chore talks to who typed it"
+)]
+
+mod ci;
+mod command;
+mod dist;
+mod fuzz;
+mod golden;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// The error of a chore: a text for the person who typed it.
+pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Chores of this repository")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run all checks in order, stopping at the first that fails.
+    Ci,
+    /// Check what no compiler checks: dependency direction, sizes, words, links.
+    Tidy,
+    /// Run the snapshot tests, or rewrite their snapshots for `git diff` to show.
+    Golden {
+        /// Rewrite the snapshots that differ.
+        #[arg(long)]
+        update: bool,
+        /// More arguments for `cargo test`, such as `-p model`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Run all benchmarks.
+    Bench {
+        /// More arguments for `cargo bench`, such as `-p policy`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Run each fuzz target for some seconds.
+    Fuzz {
+        /// How long each target runs.
+        seconds: u32,
+    },
+    /// Build what is handed out: the binary, its man page and completions, in target/dist.
+    Dist,
+}
+
+fn main() -> ExitCode {
+    let done = command::enter_root().and_then(|()| match Args::parse().chore {
+        Chore::Ci => ci::run(),
+        Chore::Tidy => tidy::run(),
+        Chore::Golden { update, rest } => golden::run(update, &rest),
+        Chore::Bench { rest } => bench(&rest),
+        Chore::Fuzz { seconds } => fuzz::run(seconds),
+        Chore::Dist => dist::run(),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(rest: &[String]) -> Result<()> {
+    command::run(
+        Command::new("cargo")
+            .args(["bench", "--workspace"])
+            .args(rest),
+    )
+}
