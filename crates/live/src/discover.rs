@@ -63,7 +63,7 @@ pub enum DiscoverError {
 /// hwloc cannot read `/sys`, or what it reads contradicts itself.
 pub fn this_system() -> Result<Host, DiscoverError> {
     let system = |problem: String| DiscoverError::System { problem };
-    let topology = load(|builder| Ok(builder)).map_err(system)?;
+    let topology = load(Ok).map_err(system)?;
     let mut parts = convert::parts("live", &topology);
     sysfs::complete(&mut parts);
     Ok(Host::from_parts(parts)?)
@@ -74,9 +74,9 @@ pub fn this_system() -> Result<Host, DiscoverError> {
 /// # Errors
 /// The text is too large, is no hwloc XML, or contradicts itself.
 pub fn from_xml(name: &str, text: &str) -> Result<Host, DiscoverError> {
-    xml::check(text)?;
+    let text = xml::checked(text)?;
     let refuse = |problem: String| DiscoverError::Xml { problem };
-    let topology = load(|builder| builder.from_xml(text).map_err(|error| error.to_string()))
+    let topology = load(|builder| builder.from_xml(&text).map_err(|error| error.to_string()))
         .map_err(refuse)?;
     Ok(Host::from_parts(convert::parts(name, &topology))?)
 }

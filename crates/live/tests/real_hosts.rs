@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use live::discover;
 use model::host::LlcSource;
 
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
 fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/hosts");
     if folder.join("SUMMARY.csv").exists() {
@@ -73,4 +74,44 @@ fn every_real_host_counts_as_hwloc_says() {
         checked += 1;
     }
     assert_eq!(checked, 32);
+}
+
+#[test]
+fn odd_machines_are_named_as_what_they_are() {
+    let Some(folder) = folder() else { return };
+    for (file, code) in [
+        ("sysfs-20em64t-hybrid-1p6c2t+2ca4co1t.xml", "hybrid-cores"),
+        ("cpuid-Intel-RaptorLake-Corei7-1370P.xml", "hybrid-cores"),
+        ("sysfs-16em64t-4s2c2t-offlines.xml", "offline-cpus"),
+        ("sysfs-16amd64-8n2c-cpusets.xml", "restricted-cpus"),
+        ("sysfs-32amd64-4s2n4c-cgroup2.xml", "restricted-cpus"),
+        ("mpibind-coral-butte-hwloc1.xml", "memory-only-nodes"),
+        (
+            "cpuid-AMD-1Ah-Zen5StrixPoint-RyzenAI9HX370.xml",
+            "uneven-llcs",
+        ),
+        ("cpuid-AMD-19h-Zen3-2xEpyc-7763.xml", "smt-off"),
+        ("cpuid-AMD-19h-Zen3-2xEpyc-7763.xml", "node-interleaving"),
+        ("sysfs-2ps3-2t.xml", "no-package-information"),
+        ("sysfs-2arm-2c.xml", "no-cache-information"),
+        ("cpuid-Intel-Core-2xXeon-E5345.xml", "llc-is-l2"),
+        ("sysfs-fakeheterocpunuma.xml", "cpus-without-node"),
+    ] {
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        let host = discover::from_xml(file, &text).unwrap();
+        let codes: Vec<&str> = model::host::findings(&host)
+            .iter()
+            .map(|finding| finding.code)
+            .collect();
+        assert!(
+            codes.contains(&code),
+            "{file}: {code} is not among {codes:?}"
+        );
+    }
+    let power = fs::read_to_string(folder.join("mpibind-coral-butte-hwloc1.xml")).unwrap();
+    let power = discover::from_xml("power", &power).unwrap();
+    assert!(
+        power.nodes.iter().all(|node| node.hugepages.is_empty()),
+        "base pages are no hugepages"
+    );
 }

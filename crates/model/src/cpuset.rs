@@ -184,10 +184,16 @@ impl CpuSet {
 impl FromIterator<CpuId> for CpuSet {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
         let mut set = Self::new();
-        for cpu in cpus {
-            set.insert(cpu);
-        }
+        set.extend(cpus);
         set
+    }
+}
+
+impl Extend<CpuId> for CpuSet {
+    fn extend<I: IntoIterator<Item = CpuId>>(&mut self, cpus: I) {
+        for cpu in cpus {
+            self.insert(cpu);
+        }
     }
 }
 

@@ -131,19 +131,25 @@ impl GuestTopology {
             .collect()
     }
 
-    /// The outermost level whose blocks are exactly the stated LLCs; `None` when no LLC is stated or no level fits
-    /// (then QEMU's `smp-cache` cannot express it).
+    /// The level whose blocks are exactly the stated LLCs; `None` when no LLC is stated or no level fits (then QEMU's
+    /// `smp-cache` cannot express it).
+    ///
+    /// Empty slots leave a choice: with 4 of 16 vCPUs present, a socket of four dies and its first die hold the same
+    /// ones. The level with the fewest slots is meant then (nobody splits a socket into dies to share a cache over
+    /// them), but a core only where nothing else fits; of equal levels the outermost.
     pub fn llc_level(&self) -> Option<Level> {
         if self.llcs.is_empty() {
             return None;
         }
-        [Level::Socket, Level::Die, Level::Module, Level::Core]
+        let fits = |level: &Level| {
+            let blocks = self.blocks(self.slots_in(*level));
+            blocks.iter().eq(self.llcs.iter().map(|llc| &llc.vcpus))
+        };
+        [Level::Socket, Level::Die, Level::Module]
             .into_iter()
-            .find(|&level| {
-                self.blocks(self.slots_in(level))
-                    .iter()
-                    .eq(self.llcs.iter().map(|llc| &llc.vcpus))
-            })
+            .filter(fits)
+            .min_by_key(|&level| self.slots_in(level))
+            .or_else(|| Some(Level::Core).filter(fits))
     }
 
     /// Sum of the nodes' memory in MiB.
@@ -226,6 +232,27 @@ mod tests {
         assert_eq!(spans, ["0-3", "4-7", "8-11", "12"]);
         assert_eq!(shape.llc_level(), Some(Level::Die));
         assert!(shape.check().is_empty());
+    }
+
+    #[test]
+    fn empty_slots_do_not_widen_a_cache() {
+        for (vcpus, levels, expected) in [
+            (4, [2, 16, 1, 4, 1], Level::Die),
+            (1, [1, 1, 1, 8, 1], Level::Socket),
+            (8, [8, 1, 1, 1, 1], Level::Socket),
+            (2, [1, 1, 4, 2, 1], Level::Module),
+        ] {
+            let mut shape = GuestTopology::uniform(vcpus, levels);
+            let blocks = shape.blocks(shape.slots_in(expected)).into_iter();
+            shape.llcs = blocks
+                .map(|vcpus| GuestLlc {
+                    vcpus,
+                    size_bytes: 0,
+                    guest_size_bytes: 0,
+                })
+                .collect();
+            assert_eq!(shape.llc_level(), Some(expected), "{vcpus} of {levels:?}");
+        }
     }
 
     #[test]

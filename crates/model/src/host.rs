@@ -9,6 +9,7 @@
 
 mod build;
 mod findings;
+mod llcs;
 mod synthetic;
 
 use crate::cpuset::{CpuId, CpuSet};

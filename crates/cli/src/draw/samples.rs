@@ -288,7 +288,7 @@ pub(crate) fn interleaved() -> Host {
     }
     .host("interleaved");
     changed(&plain, |parts| {
-        parts.nodes = vec![node(0, "0-63", 256 * GIB)]
+        parts.nodes = vec![node(0, "0-63", 256 * GIB)];
     })
 }
 

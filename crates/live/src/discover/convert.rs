@@ -10,9 +10,6 @@ use model::cpuset::MAX_CPUS;
 use model::host::{Cache, Core, HostDevice, HugepagePool, Node, Parts, Processor, Vendor};
 use model::{CpuId, CpuSet};
 
-/// Base page size of x86 in KiB: hwloc lists it among the pools.
-const BASE_PAGE_KIB: u64 = 4;
-
 /// Everything a topology says that a [`model::Host`] holds.
 pub(super) fn parts(name: &str, topology: &Topology) -> Parts {
     let cpus: CpuSet = topology
@@ -130,22 +127,26 @@ fn cores(topology: &Topology) -> Vec<Core> {
 }
 
 /// The machine's kinds of core, slowest first. hwloc also makes a kind of every maximum frequency (favoured cores of a
-/// server); only what names a core type or a capacity is another kind to a scheduler.
+/// server, all of one base frequency); only another core type, capacity or base frequency is another kind to a scheduler.
 fn core_kinds(topology: &Topology) -> Vec<CpuSet> {
     let Ok(kinds) = topology.cpu_kinds() else {
         return Vec::new();
     };
     let mut merged: Vec<(String, CpuSet)> = Vec::new();
     for kind in kinds {
-        let info = |key: &str| {
-            kind.infos
+        let value = |key: &&str| {
+            let info = kind
+                .infos
                 .iter()
-                .find(|info| info.name().to_bytes() == key.as_bytes())
+                .find(|info| info.name().to_bytes() == key.as_bytes());
+            info.map(|info| info.value().to_string_lossy().into_owned())
         };
-        let Some(label) = info("CoreType").or_else(|| info("LinuxCapacity")) else {
+        let Some(label) = ["CoreType", "LinuxCapacity", "FrequencyBaseMHz"]
+            .iter()
+            .find_map(value)
+        else {
             return Vec::new();
         };
-        let label = label.value().to_string_lossy().into_owned();
         let cpus = set_of(&kind.cpuset);
         match merged.iter_mut().find(|(known, _)| *known == label) {
             Some((_, known)) => *known = known.union(&cpus),
@@ -162,6 +163,13 @@ fn nodes(topology: &Topology) -> Vec<Node> {
             let Some(ObjectAttributes::NUMANode(attributes)) = object.attributes() else {
                 return None;
             };
+            // The smallest page is the base page, not a pool: 4 KiB on x86, 64 KiB on POWER.
+            let base = attributes
+                .page_types()
+                .iter()
+                .map(|page| page.size().get())
+                .min()
+                .unwrap_or(0);
             let pools = attributes.page_types().iter().map(|pool| HugepagePool {
                 size_kib: pool.size().get() / 1024,
                 total: pool.count(),
@@ -174,7 +182,7 @@ fn nodes(topology: &Topology) -> Vec<Node> {
                     .local_memory()
                     .map_or(0, |bytes| bytes.get() >> 20),
                 hugepages: pools
-                    .filter(|pool| pool.size_kib > BASE_PAGE_KIB && pool.total > 0)
+                    .filter(|pool| pool.size_kib > base / 1024 && pool.total > 0)
                     .collect(),
             })
         })

@@ -437,16 +437,6 @@ pub(super) fn topology_findings(topology: &GuestTopology, maxcpus: Option<u32>) 
         );
         findings.push(Finding::warning("flat-topology", text));
     }
-    for (index, node) in topology.numa_nodes.iter().enumerate() {
-        let other = topology.numa_nodes[..index]
-            .iter()
-            .find(|other| other.vcpus.intersects(&node.vcpus));
-        if let Some(other) = other {
-            let twice = node.vcpus.intersection(&other.vcpus);
-            let text = format!("vCPUs {twice} are in two NUMA nodes; the VM will not start");
-            findings.push(Finding::error("numa-overlap", text));
-        }
-    }
     let spanning = |llc: &&GuestLlc| {
         let nodes = topology
             .numa_nodes
@@ -463,6 +453,17 @@ pub(super) fn topology_findings(topology: &GuestTopology, maxcpus: Option<u32>) 
         findings.push(Finding::warning("llc-spans-nodes", text));
     }
     findings
+}
+
+/// vCPUs that more than one NUMA node claims, in the order of the nodes' sets.
+pub(super) fn overlap<'a>(nodes: impl Iterator<Item = &'a CpuSet>) -> Option<Finding> {
+    let (mut all, mut twice) = (CpuSet::new(), CpuSet::new());
+    for node in nodes {
+        twice = twice.union(&all.intersection(node));
+        all = all.union(node);
+    }
+    let text = format!("vCPUs {twice} are in more than one NUMA node; the VM will not start");
+    (!twice.is_empty()).then(|| Finding::error("numa-overlap", text))
 }
 
 /// Findings about devices that an edit leaves where they are, though the VM wants them on another vNUMA node: moving a

@@ -1,11 +1,12 @@
 //! Makes a [`Host`] from the parts a description gives, and checks that they hold together.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::llcs::last_level_caches;
 use super::{
-    Cache, Core, CoreId, Cpu, Host, HostDevice, Latency, Llc, LlcId, LlcSource, Node, NodeId,
-    Package, PackageId, Processor,
+    Cache, Core, CoreId, Cpu, Host, HostDevice, Latency, Llc, LlcId, Node, NodeId, Package,
+    PackageId, Processor,
 };
 use crate::cpuset::{CpuId, CpuSet};
 
@@ -246,86 +247,8 @@ fn complete_packages(parts: &Parts) -> Vec<Package> {
     packages.into_iter().map(|cpus| Package { cpus }).collect()
 }
 
-/// L3 where there is one, else the largest shared L2, else one per node. CPUs that no L3 covers on a machine that has
-/// L3s (low-power cores of a hybrid processor, packages whose description lacks it) take the L2 or core they have.
-fn last_level_caches(
-    parts: &Parts,
-    cores: &[Core],
-    nodes: &[Node],
-    packages: &[Package],
-) -> (LlcSource, Vec<Llc>) {
-    let of_level = |level: u8| {
-        let caches = parts
-            .caches
-            .iter()
-            .filter(move |cache| cache.level == level && cache.kind != 'i');
-        caches.map(move |cache| {
-            (
-                cache.cpus.intersection(&parts.cpus),
-                cache.size_bytes,
-                level,
-            )
-        })
-    };
-    let mut found: Vec<(CpuSet, u64, u8)> =
-        of_level(3).filter(|(cpus, ..)| !cpus.is_empty()).collect();
-    let mut source = LlcSource::L3;
-    let l2: Vec<_> = of_level(2).filter(|(cpus, ..)| !cpus.is_empty()).collect();
-    if found.is_empty() {
-        let cores = (0usize..).zip(cores);
-        let core_of: BTreeMap<CpuId, usize> = cores
-            .flat_map(|(index, core)| core.cpus.iter().map(move |cpu| (cpu, index)))
-            .collect();
-        let spans_cores = |cpus: &CpuSet| {
-            let mut cores = cpus.iter().filter_map(|cpu| core_of.get(&cpu));
-            let first = cores.next();
-            cores.any(|core| Some(core) != first)
-        };
-        if l2.iter().any(|(cpus, ..)| spans_cores(cpus)) {
-            (source, found) = (LlcSource::L2, l2);
-        } else {
-            source = LlcSource::Nodes;
-        }
-    } else {
-        let uncovered = parts
-            .cpus
-            .difference(&union(found.iter().map(|(cpus, ..)| cpus)));
-        let rest = l2
-            .into_iter()
-            .filter(|(cpus, ..)| cpus.is_subset(&uncovered));
-        let before = found.len();
-        found.extend(rest);
-        if found.len() > before {
-            source = LlcSource::Mixed;
-        }
-    }
-    let mut left = parts
-        .cpus
-        .difference(&union(found.iter().map(|(cpus, ..)| cpus)));
-    let stand_ins = nodes.iter().map(|node| &node.cpus);
-    for stand_in in stand_ins.chain(packages.iter().map(|package| &package.cpus)) {
-        let cpus = stand_in.intersection(&left);
-        if !cpus.is_empty() {
-            left = left.difference(&cpus);
-            found.push((cpus, 0, 0));
-        }
-    }
-    found.sort_by_key(|(cpus, ..)| cpus.first());
-    let llcs = found.into_iter();
-    (
-        source,
-        llcs.map(|(cpus, size_bytes, level)| Llc {
-            cpus,
-            size_bytes,
-            level,
-            node: NodeId(0),
-        })
-        .collect(),
-    )
-}
-
-fn union<'a>(sets: impl Iterator<Item = &'a CpuSet>) -> CpuSet {
-    sets.fold(CpuSet::new(), |all, set| all.union(set))
+pub(super) fn union<'a>(sets: impl Iterator<Item = &'a CpuSet>) -> CpuSet {
+    sets.flat_map(CpuSet::iter).collect()
 }
 
 /// The place of every CPU in every table.
@@ -420,6 +343,7 @@ fn check_matrix(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::LlcSource;
 
     fn set(text: &str) -> CpuSet {
         text.parse().unwrap()

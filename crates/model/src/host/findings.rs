@@ -1,6 +1,6 @@
 //! What an operator should know about a host before placing VMs on it.
 
-use super::{Host, LlcSource, Vendor};
+use super::{CoreId, Host, LlcSource, Vendor};
 use crate::cpuset::CpuSet;
 use crate::finding::Finding;
 
@@ -53,9 +53,11 @@ fn node_interleaving(host: &Host) -> Option<Finding> {
 fn ccx_as_numa(host: &Host) -> Option<Finding> {
     let nodes: Vec<&CpuSet> = host.cpu_nodes().map(|(_, node)| &node.cpus).collect();
     let node_is_llc = nodes.len() == host.llcs.len()
-        && nodes
-            .iter()
-            .all(|cpus| host.llcs.iter().any(|llc| llc.cpus == **cpus));
+        && nodes.iter().all(|cpus| {
+            // The LLC of the node's first CPU is the only one that can be the node.
+            let first = cpus.first().and_then(|first| host.cpu(first));
+            first.is_some_and(|cpu| host.llcs[cpu.llc.index()].cpus == **cpus)
+        });
     let per_package = nodes.len() / host.packages.len();
     // No firmware offers more than four memory nodes per package (NPS4, SNC4); more than that are caches.
     let asked = (is_zen(host) && per_package > 1) || per_package > 4;
@@ -72,15 +74,14 @@ fn ccx_as_numa(host: &Host) -> Option<Finding> {
 }
 
 fn nodes_per_package(host: &Host) -> Option<Finding> {
-    let per_package = host
-        .packages
-        .iter()
-        .map(|package| {
-            host.cpu_nodes()
-                .filter(|(_, node)| node.cpus.is_subset(&package.cpus))
-                .count()
-        })
-        .max()?;
+    let mut nodes_of = vec![0; host.packages.len()];
+    for (id, node) in host.cpu_nodes() {
+        let package = host.package_of_node(id)?;
+        if node.cpus.is_subset(&host.packages[package.index()].cpus) {
+            nodes_of[package.index()] += 1;
+        }
+    }
+    let per_package: usize = nodes_of.into_iter().max()?;
     (per_package > 1 && ccx_as_numa(host).is_none()).then(|| {
         let name = match host.processor.vendor {
             Vendor::Amd if is_zen(host) => format!("NPS{per_package}"),
@@ -95,10 +96,10 @@ fn nodes_per_package(host: &Host) -> Option<Finding> {
 }
 
 fn uneven_llcs(host: &Host) -> Option<Finding> {
-    let mut kinds: Vec<(u32, u64)> = host
-        .llcs
-        .iter()
-        .map(|llc| (host.cores_in(&llc.cpus), llc.size_bytes))
+    let cores = cores_per_llc(host);
+    let mut kinds: Vec<(u32, u64)> = cores
+        .into_iter()
+        .zip(host.llcs.iter().map(|llc| llc.size_bytes))
         .collect();
     kinds.sort_unstable();
     let mut groups: Vec<(usize, (u32, u64))> = Vec::new();
@@ -120,6 +121,22 @@ fn uneven_llcs(host: &Host) -> Option<Finding> {
         );
         Finding::info("uneven-llcs", text)
     })
+}
+
+/// Number of cores by LLC, in one pass over the CPUs.
+fn cores_per_llc(host: &Host) -> Vec<u32> {
+    let mut places: Vec<(usize, CoreId)> = host
+        .cpus
+        .iter()
+        .map(|cpu| (cpu.llc.index(), cpu.core))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut cores = vec![0; host.llcs.len()];
+    for (llc, _) in places {
+        cores[llc] += 1;
+    }
+    cores
 }
 
 fn mib_suffix(bytes: u64) -> String {
@@ -220,10 +237,11 @@ fn uneven_nodes(host: &Host) -> Option<Finding> {
 }
 
 fn cpus_without_node(host: &Host) -> Option<Finding> {
-    let housed = host
+    let housed: CpuSet = host
         .nodes
         .iter()
-        .fold(CpuSet::new(), |all, node| all.union(&node.cpus));
+        .flat_map(|node| node.cpus.iter())
+        .collect();
     let homeless = host.cpuset().difference(&housed);
     (!homeless.is_empty()).then(|| {
         let text =

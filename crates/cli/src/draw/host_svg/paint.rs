@@ -73,31 +73,34 @@ pub(super) fn item(item: &Item, scale: Scale) -> Group {
             name,
             aside,
             tooltip,
-        } => frame(item, *kind, scale)
-            .add(Title::new(tooltip))
-            .add(name_of(item, *kind, name, scale))
-            .add(
-                Label {
-                    x: item.x + item.w - scale.pad,
-                    y: item.y + scale.pad + scale.name,
-                    font: scale.name - 2,
-                    role: Role::Muted,
-                    text: aside,
-                }
-                .element()
-                .set("text-anchor", "end"),
-            ),
+        } => {
+            let group = Group::new()
+                .add(Title::new(tooltip))
+                .add(frame(item, *kind, scale))
+                .add(name_of(item, *kind, name, scale));
+            if aside.is_empty() {
+                return group;
+            }
+            let aside = Label {
+                x: item.x + item.w - scale.pad,
+                y: item.y + scale.pad + scale.name,
+                font: scale.name - 2,
+                role: Role::Muted,
+                text: aside,
+            };
+            group.add(aside.element().set("text-anchor", "end"))
+        }
         What::Core(tile) => core(item, tile, scale),
-        What::Remark(text) => Group::new().add(
-            Label {
+        What::Remark(text) => {
+            let label = Label {
                 x: item.x,
                 y: item.y + scale.name,
                 font: scale.name,
                 role: Role::Muted,
                 text,
-            }
-            .element(),
-        ),
+            };
+            Group::new().add(label.element())
+        }
     }
 }
 
@@ -142,10 +145,10 @@ pub(super) fn thread(item: &Item, fill: &str, number: Option<u32>, scale: Scale)
     }
 }
 
-fn frame(item: &Item, kind: Kind, scale: Scale) -> Group {
+fn frame(item: &Item, kind: Kind, scale: Scale) -> Rectangle {
     let rectangle = rectangle(item.x, item.y, item.w, item.h);
     let radius = scale.pad;
-    Group::new().add(match kind {
+    match kind {
         Kind::Package => rectangle
             .set("rx", radius + 2)
             .set("fill", PACKAGE_FILL)
@@ -169,7 +172,7 @@ fn frame(item: &Item, kind: Kind, scale: Scale) -> Group {
             .set("rx", radius * 3 / 4)
             .set("fill", LLC_FILL)
             .set("stroke", "#8fcfb5"),
-    })
+    }
 }
 
 fn name_of(item: &Item, kind: Kind, name: &str, scale: Scale) -> TextElement {

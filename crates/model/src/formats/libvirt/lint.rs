@@ -2,7 +2,7 @@
 
 use super::super::ParseError;
 use super::super::cpu_model::{has_topoext, is_amd};
-use super::super::smp::{MAX_VCPUS, Sets, topology_findings};
+use super::super::smp::{MAX_VCPUS, Sets, overlap, topology_findings};
 use super::document::{
     Node, child, children, descend, domain, memory_kib, number_attribute, parse, text,
 };
@@ -30,7 +30,7 @@ pub(super) fn lint(text: &str) -> Result<Vec<Finding>, ParseError> {
     findings.extend(memory(domain)?);
     findings.extend(passed_through_cache(domain));
     findings.extend(tuning(domain)?);
-    findings.extend(pins(domain, &spec)?);
+    findings.extend(pins(domain, &spec));
     Ok(findings)
 }
 
@@ -48,20 +48,16 @@ fn cells(domain: Node, topology: &GuestTopology) -> Result<Vec<Finding>, ParseEr
         let text = "the ids of the cells are not 0, 1, 2 … once each; libvirt refuses the domain";
         findings.push(Finding::error("numa-cell-ids", text));
     }
-    let (mut sets, mut assigned) = (Sets::default(), CpuSet::new());
-    for (id, cell) in &cells {
-        let cpus = sets
-            .read(cell.attribute("cpus").unwrap_or_default())
-            .unwrap_or_default();
-        let twice = assigned.intersection(&cpus);
-        if !twice.is_empty() {
-            let text = format!(
-                "vCPUs {twice} of cell {id} are in another cell too; libvirt refuses the domain"
-            );
-            findings.push(Finding::error("numa-overlap", text));
-        }
-        assigned = assigned.union(&cpus);
-    }
+    let mut sets = Sets::default();
+    let cpus: Vec<CpuSet> = cells
+        .iter()
+        .map(|(_, cell)| {
+            sets.read(cell.attribute("cpus").unwrap_or_default())
+                .unwrap_or_default()
+        })
+        .collect();
+    findings.extend(overlap(cpus.iter()));
+    let assigned = cpus.iter().fold(CpuSet::new(), |all, some| all.union(some));
     let all = CpuSet::from_range(0..topology.maxcpus().min(MAX_VCPUS));
     let missing = all.difference(&assigned);
     if !cells.is_empty() && !missing.is_empty() {
@@ -85,9 +81,7 @@ fn memory(domain: Node) -> Result<Option<Finding>, ParseError> {
     for cell in read::cells_of(domain) {
         cells = cells.saturating_add(read::cell_memory_kib(cell)?);
     }
-    let stated = child(domain, "memory")
-        .map(|memory| memory_kib(memory, text(memory)))
-        .transpose()?;
+    let stated = child(domain, "memory").and_then(|memory| memory_kib(memory, text(memory)).ok());
     let stated = stated.unwrap_or(cells);
     let text = format!(
         "<memory> says {stated} KiB, the cells have {cells} KiB; libvirt takes the sum of the cells: make both agree"
@@ -156,7 +150,7 @@ fn tuning(domain: Node) -> Result<Vec<Finding>, ParseError> {
             );
             findings.push(Finding::info("memory-strict", text));
         }
-        let cell = number_attribute(entry, "cellid")?;
+        let cell = number_attribute(entry, "cellid").ok().flatten();
         if let Some(cell) = cell.filter(|cell| cells.iter().all(|(id, _)| id != cell)) {
             let text = format!(
                 "<memnode> is for cell {cell}, which is not there; libvirt refuses the domain"
@@ -174,14 +168,14 @@ fn tuning(domain: Node) -> Result<Vec<Finding>, ParseError> {
 }
 
 /// Pins of vCPUs that are not there, which libvirt ignores, and host CPUs that half of the vCPUs share.
-fn pins(domain: Node, spec: &Spec) -> Result<Vec<Finding>, ParseError> {
+fn pins(domain: Node, spec: &Spec) -> Vec<Finding> {
     let slots = u64::from(spec.max_vcpus.unwrap_or(spec.vcpus));
     let mut findings = Vec::new();
     for pin in child(domain, "cputune")
         .into_iter()
         .flat_map(|tune| children(tune, "vcpupin"))
     {
-        let vcpu = number_attribute(pin, "vcpu")?;
+        let vcpu = number_attribute(pin, "vcpu").ok().flatten();
         if let Some(vcpu) = vcpu.filter(|&vcpu| vcpu >= slots) {
             let text =
                 format!("vCPU {vcpu} is pinned, but there are only {slots}; libvirt ignores it");
@@ -194,5 +188,5 @@ fn pins(domain: Node, spec: &Spec) -> Result<Vec<Finding>, ParseError> {
                     <emulatorpin>";
         findings.push(Finding::info("emulator-not-pinned", text));
     }
-    Ok(findings)
+    findings
 }

@@ -81,7 +81,7 @@ impl<'a> Edit<'a> {
         findings.extend(spelled.findings.clone());
         if !same_cpus {
             self.set_option("smp", write::smp(topology, &spelled));
-            self.change_machines(|options| options.retain(|key| !key.starts_with("smp.")));
+            self.change_machines(|_, options| options.retain(|key| !key.starts_with("smp.")));
         }
         self.caches(&spelled);
         let cpu = if renamed { &spec.cpu } else { &old.cpu };
@@ -99,9 +99,21 @@ impl<'a> Edit<'a> {
             return;
         }
         let keys = smp_cache(&machine.caches, spelled.llc, wanted);
-        self.change_machines(|options| options.retain(|key| !key.starts_with("smp-cache.")));
-        for (key, value) in keys {
-            self.set_machine(&key, &value);
+        let is_ours = |key: &str| key.starts_with("smp-cache.");
+        let machines = || self.indices("machine").chain(self.indices("M"));
+        let stated = |&option: &usize| {
+            Options::parse(self.value(option), "type")
+                .iter()
+                .any(|(key, _)| is_ours(key))
+        };
+        // QEMU joins the lists of several -machine, so one of them has to say it all.
+        let place = machines().find(stated).or(self.first_machine());
+        self.change_machines(|option, options| {
+            let here = Some(option) == place;
+            options.retain(|key| !is_ours(key) || here && keys.iter().any(|(ours, _)| ours == key));
+        });
+        for (key, value) in &keys {
+            self.set_machine(place, key, value);
         }
     }
 
@@ -176,12 +188,12 @@ impl<'a> Edit<'a> {
     }
 
     /// Changes the values of all `-machine`; one that says nothing any more is taken out.
-    fn change_machines(&mut self, change: impl Fn(&mut Options)) {
+    fn change_machines(&mut self, change: impl Fn(usize, &mut Options)) {
         let machines: Vec<usize> = self.indices("machine").chain(self.indices("M")).collect();
         for option in machines {
             let mut options = Options::parse(self.value(option), "type");
             let before = options.clone();
-            change(&mut options);
+            change(option, &mut options);
             if options.iter().next().is_none() {
                 self.removed.insert(option);
             } else if options != before {
@@ -190,27 +202,33 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Sets a key of the first `-machine`, in the text or about to be added.
-    fn set_machine(&mut self, key: &str, value: &str) {
-        let stated = self.first("machine").or(self.first("M"));
+    /// Sets a key of a `-machine`; without one, of the one that is about to be added.
+    fn set_machine(&mut self, place: Option<usize>, key: &str, value: &str) {
         let added = self
             .added
             .iter()
             .position(|(_, name, _)| *name == "machine");
-        let text = match (stated, added) {
+        let text = match (place, added) {
             (Some(option), _) => self.value(option),
             (None, Some(added)) => &self.added[added].2,
             (None, None) => "",
         };
         let mut options = Options::parse(text, "type");
         options.set(key, value);
-        match (stated, added) {
+        match (place, added) {
             (Some(option), _) => {
                 self.values.insert(option, options.to_text());
             }
             (None, Some(added)) => self.added[added].2 = options.to_text(),
             (None, None) => self.add(self.anchor(), "machine", options.to_text()),
         }
+    }
+
+    /// The first `-machine` that stays.
+    fn first_machine(&self) -> Option<usize> {
+        self.indices("machine")
+            .next()
+            .or_else(|| self.indices("M").next())
     }
 
     fn add(&mut self, after: Option<usize>, name: &'static str, value: String) {
@@ -229,10 +247,6 @@ impl<'a> Edit<'a> {
         options
             .filter(move |(index, option)| option.name == name && !self.removed.contains(index))
             .map(|(index, _)| index)
-    }
-
-    fn first(&self, name: &'static str) -> Option<usize> {
-        self.indices(name).next()
     }
 
     fn last(&self, name: &'static str) -> Option<usize> {

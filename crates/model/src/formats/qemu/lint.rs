@@ -2,7 +2,7 @@
 
 use super::super::ParseError;
 use super::super::cpu_model::{has_topoext, is_amd};
-use super::super::smp::topology_findings;
+use super::super::smp::{overlap, topology_findings};
 use super::parse::{CommandLine, Statements};
 use super::read;
 use crate::finding::Finding;
@@ -32,6 +32,7 @@ fn nodes(says: &Statements, topology: &GuestTopology, spec: &Spec) -> Vec<Findin
         let text = "the ids of the NUMA nodes are not 0, 1, 2 … once each; QEMU will not start";
         findings.push(Finding::error("numa-node-ids", text));
     }
+    findings.extend(overlap(says.nodes.iter().map(|node| &node.cpus)));
     for node in &says.nodes {
         let backend = node.memdev.as_deref().map(|id| (id, says.backend(id)));
         if let Some((id, None)) = backend {

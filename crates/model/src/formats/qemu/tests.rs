@@ -202,7 +202,7 @@ fn writes_a_command_line_to_be_completed() {
     let mut vm = read(LIBVIRT).unwrap();
     vm.cpu = GuestCpu::Named("EPYC-Rome".into());
     vm.devices[0].guest_node = Some(1);
-    insta::assert_snapshot!(write(&vm, &KVM).text, @r#"
+    insta::assert_snapshot!(write(&vm, &KVM).text, @r"
     qemu-system-x86_64 \
       -name guest=app,debug-threads=on \
       -machine q35,accel=kvm,smp-cache.0.cache=l3,smp-cache.0.topology=core \
@@ -218,7 +218,7 @@ fn writes_a_command_line_to_be_completed() {
       -device pxb-pcie,id=pxb1,bus=pcie.0,bus_nr=254,numa_node=1 \
       -device pcie-root-port,id=port1,bus=pxb1,chassis=1 \
       -device vfio-pci,host=0000:82:00.0,bus=port1,id=hostdev0
-    "#);
+    ");
     let tcg = Target {
         accelerator: Accelerator::Tcg,
         qemu_major: 9,
@@ -226,7 +226,7 @@ fn writes_a_command_line_to_be_completed() {
     };
     vm.hugepage_kib = Some(2048);
     let written = write(&vm, &tcg);
-    insta::assert_snapshot!(written.text, @r#"
+    insta::assert_snapshot!(written.text, @r"
     qemu-system-x86_64 \
       -name guest=app,debug-threads=on \
       -machine q35,accel=tcg \
@@ -242,7 +242,7 @@ fn writes_a_command_line_to_be_completed() {
       -device pxb-pcie,id=pxb1,bus=pcie.0,bus_nr=254,numa_node=1 \
       -device pcie-root-port,id=port1,bus=pxb1,chassis=1 \
       -device vfio-pci,host=0000:82:00.0,bus=port1,id=hostdev0
-    "#);
+    ");
     let findings: Vec<&str> = written
         .findings
         .iter()
@@ -262,22 +262,22 @@ fn an_edit_touches_only_what_changes() {
     vm.topology = Some(topology);
     let edited = edit(HAND_WRITTEN, &vm, &KVM).unwrap();
     assert_eq!(edited.findings, []);
-    insta::assert_snapshot!(difference(HAND_WRITTEN, &edited.text), @r#"
+    insta::assert_snapshot!(difference(HAND_WRITTEN, &edited.text), @r"
     -     -machine q35,usb=off,smm=off \
     -     -smp 12,sockets=2,cores=6 \
     -     -object memory-backend-file,id=m1,size=4G,mem-path=/dev/hugepages,share=on,prealloc=on,host-nodes=1,policy=bind \
     +     -machine q35,usb=off,smm=off,smp-cache.0.cache=l3,smp-cache.0.topology=die \
     +     -smp 12,maxcpus=12,sockets=2,dies=2,modules=1,cores=3,threads=1 \
-    +     -object memory-backend-file,id=m1,size=4096M,mem-path=/dev/hugepages,share=on,prealloc=on,host-nodes=2,policy=bind \
-    "#);
+    +     -object memory-backend-file,id=m1,size=4G,mem-path=/dev/hugepages,share=on,prealloc=on,host-nodes=2,policy=bind \
+    ");
     let text = "qemu-system-x86_64 -smp 8 -nodefaults # for tests";
     let vm = Spec {
         topology: Some(GuestTopology::uniform(8, [1, 1, 1, 4, 2])),
         ..read(text).unwrap()
     };
-    insta::assert_snapshot!(edit(text, &vm, &KVM).unwrap().text, @r#"
+    insta::assert_snapshot!(edit(text, &vm, &KVM).unwrap().text, @r"
     qemu-system-x86_64 -smp 8,maxcpus=8,sockets=1,dies=1,modules=1,cores=4,threads=2 -nodefaults # for tests
-    "#);
+    ");
 }
 
 /// Lines that differ, before and after.

@@ -75,6 +75,13 @@ fn nodes(request: &Request, want: &Want, fit: &Fit) -> Reason {
             format!("{n_nodes} vNUMA nodes, as asked"),
         );
     }
+    if vcpus > room.saturating_mul(n_nodes) {
+        let text = format!(
+            "{vcpus} vCPUs are more than the {} {unit} there are: spread over the whole host",
+            room.saturating_mul(n_nodes)
+        );
+        return reason("exceeds-host", text);
+    }
     if n_nodes == 1 {
         return reason(
             "fits-one-node",
@@ -104,6 +111,12 @@ fn llcs(fit: &Fit, topology: &GuestTopology) -> Reason {
     };
     let sizes: Vec<usize> = topology.llcs.iter().map(|llc| llc.vcpus.len()).collect();
     let text = match sizes[..] {
+        [all] if all > fit.largest_llc as usize * topology.threads as usize => {
+            format!(
+                "{all} vCPUs share the one last-level cache{size} there is, {} cores",
+                fit.largest_llc
+            )
+        }
         [all] => format!(
             "all {all} vCPUs fit the {} cores of one last-level cache{size}",
             fit.largest_llc
@@ -228,7 +241,9 @@ pub(super) fn findings(
     findings.extend(uneven(request, want, topology));
     findings.extend(threads(request, want));
     findings.extend(hot_add(want, topology));
-    findings.extend(memory_only(topology));
+    if want.slots == topology.vcpus {
+        findings.extend(memory_only(topology));
+    }
     if let Some(asked) = request
         .overrides
         .numa_nodes

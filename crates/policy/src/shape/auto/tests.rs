@@ -136,150 +136,77 @@ fn the_guest_sees_the_caches_and_nodes_it_runs_on() {
     }
 }
 
+/// The decisions that a row makes.
+fn decided(decide: fn(&mut Overrides)) -> Overrides {
+    let mut overrides = Overrides::default();
+    decide(&mut overrides);
+    overrides
+}
+
 #[test]
 fn a_person_may_decide_otherwise() {
-    let none = Overrides::default();
-    for (machine, vcpus, overrides, expected) in [
-        (
-            ROME,
-            8,
-            Overrides {
-                cores_per_socket: Some(4),
-                ..none
-            },
-            "2x(1x4x1) [4|4]",
-        ),
+    type Row = ([u32; 5], u32, fn(&mut Overrides), &'static str);
+    let rows: [Row; 8] = [
+        (ROME, 8, |o| o.cores_per_socket = Some(4), "2x(1x4x1) [4|4]"),
         (
             ROME,
             12,
-            Overrides {
-                cores_per_socket: Some(6),
-                ..none
-            },
+            |o| o.cores_per_socket = Some(6),
             "2x(2x3x1) [3|3|3|3]",
         ),
         (
             ROME,
             16,
-            Overrides {
-                numa_nodes: Some(2),
-                ..none
-            },
+            |o| o.numa_nodes = Some(2),
             "2x(2x4x1) [4|4] [4|4]",
         ),
         (
             ROME_NPS4,
             16,
-            Overrides {
-                numa_nodes: Some(4),
-                ..none
-            },
+            |o| o.numa_nodes = Some(4),
             "1x(4x4x1) [4] [4] [4] [4]",
         ),
-        (
-            ROME,
-            8,
-            Overrides {
-                threads_per_core: Some(2),
-                ..none
-            },
-            "1x(1x4x2) [8]",
-        ),
+        (ROME, 8, |o| o.threads_per_core = Some(2), "1x(1x4x2) [8]"),
         (
             GOLD_5120,
             20,
-            Overrides {
-                prefer_ht: Some(true),
-                ..none
-            },
+            |o| o.prefer_ht = Some(true),
             "1x(1x10x2) [20]",
         ),
-        (
-            ROME,
-            4,
-            Overrides {
-                max_vcpus: Some(16),
-                ..none
-            },
-            "1x(4x4x1) [4]",
-        ),
-        (
-            ROME,
-            4,
-            Overrides {
-                hot_add: Some(true),
-                ..none
-            },
-            "1x(2x4x1) [4]",
-        ),
-    ] {
-        let host = host(machine, 512 * GIB);
-        assert_eq!(
-            drawn(&vm(vcpus, 64 * GIB), &host, overrides),
-            expected,
-            "{vcpus} vCPUs, {overrides:?}"
-        );
+        (ROME, 4, |o| o.max_vcpus = Some(16), "1x(4x4x1) [4]"),
+        (ROME, 4, |o| o.hot_add = Some(true), "1x(2x4x1) [4]"),
+    ];
+    for (machine, vcpus, decide, expected) in rows {
+        let (host, overrides) = (host(machine, 512 * GIB), decided(decide));
+        let drawn = drawn(&vm(vcpus, 64 * GIB), &host, overrides);
+        assert_eq!(drawn, expected, "{vcpus} vCPUs, {overrides:?}");
     }
 }
 
 #[test]
 fn refuses_only_what_no_guest_can_have() {
-    let none = Overrides::default();
-    for (vcpus, overrides, code) in [
+    type Row = (u32, fn(&mut Overrides), &'static str);
+    let rows: [Row; 7] = [
         (
             8,
-            Overrides {
-                cores_per_socket: Some(3),
-                ..none
-            },
+            |o| o.cores_per_socket = Some(3),
             "cores-per-socket-indivisible",
         ),
-        (
-            8,
-            Overrides {
-                numa_nodes: Some(9),
-                ..none
-            },
-            "numa-nodes-out-of-range",
-        ),
-        (
-            8,
-            Overrides {
-                numa_nodes: Some(0),
-                ..none
-            },
-            "numa-nodes-out-of-range",
-        ),
-        (
-            7,
-            Overrides {
-                threads_per_core: Some(2),
-                ..none
-            },
-            "threads-indivisible",
-        ),
-        (0, none, "no-vcpus"),
-        (1_000_000_000, none, "too-many-vcpus"),
-        (
-            8,
-            Overrides {
-                max_vcpus: Some(u32::MAX),
-                ..none
-            },
-            "too-many-vcpus",
-        ),
-    ] {
-        let host = host(ROME, 512 * GIB);
+        (8, |o| o.numa_nodes = Some(9), "numa-nodes-out-of-range"),
+        (8, |o| o.numa_nodes = Some(0), "numa-nodes-out-of-range"),
+        (7, |o| o.threads_per_core = Some(2), "threads-indivisible"),
+        (0, |_| {}, "no-vcpus"),
+        (1_000_000_000, |_| {}, "too-many-vcpus"),
+        (8, |o| o.max_vcpus = Some(u32::MAX), "too-many-vcpus"),
+    ];
+    let host = host(ROME, 512 * GIB);
+    for (vcpus, decide, code) in rows {
+        let overrides = decided(decide);
         let refusal = any_shape(&request(&vm(vcpus, 1024), &host, overrides)).unwrap_err();
         assert_eq!(refusal.code, code, "{vcpus} vCPUs, {overrides:?}");
     }
-    let host = host(ROME, 512 * GIB);
-    assert_eq!(
-        any_shape(&request(&vm(8, 0), &host, none))
-            .unwrap_err()
-            .code,
-        "no-memory"
-    );
+    let no_memory = any_shape(&request(&vm(8, 0), &host, Overrides::default()));
+    assert_eq!(no_memory.unwrap_err().code, "no-memory");
 }
 
 #[test]

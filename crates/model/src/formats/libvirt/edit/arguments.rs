@@ -22,31 +22,31 @@ pub(super) fn edit<'a>(
         .map(|machine| machine.caches)
         .unwrap_or_default();
     let keys = write::machine_keys(topology, spelled, &caches);
-    let mut placed = keys.is_empty();
+    let options = read::qemu_options(domain);
+    let machines = || options.iter().filter(|(name, _)| *name == "machine");
+    let place = machines()
+        .find(|(_, value)| says_ours(*value))
+        .or(machines().next());
     let mut kept: Vec<Node> = read::qemu_arguments(domain).collect();
-    for (name, value) in read::qemu_options(domain) {
+    for (name, value) in &options {
         let text = value.attribute("value").unwrap_or_default();
         let mut options = Options::parse(text, "type");
-        if name == "machine" {
-            options.retain(|key| !key.starts_with("smp.") && !key.starts_with("smp-cache."));
-            if !placed {
-                for (key, value) in &keys {
-                    options.push(key, value);
-                }
-                placed = true;
-            }
+        let here = place.is_some_and(|(_, place)| place == value);
+        options.retain(|key| !is_ours(key) || here && keys.iter().any(|(ours, _)| ours == key));
+        for (key, value) in keys.iter().filter(|_| here) {
+            options.set(key, value);
         }
-        if name == "smp" || options.iter().next().is_none() {
-            let at = kept.iter().position(|node| *node == value).unwrap_or(0);
+        if *name == "smp" || options.iter().next().is_none() {
+            let at = kept.iter().position(|node| node == value).unwrap_or(0);
             for argument in kept.drain(at.saturating_sub(1)..=at) {
                 tree.remove(argument);
             }
         } else if options.to_text() != text {
-            tree.set_attribute(value, "value", &options.to_text());
+            tree.set_attribute(*value, "value", &options.to_text());
         }
     }
     let mut new: Vec<(&str, String)> = Vec::new();
-    if !placed {
+    if place.is_none() && !keys.is_empty() {
         let parts: Vec<String> = keys
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
@@ -65,6 +65,16 @@ pub(super) fn edit<'a>(
     let none_left = kept.is_empty() && new.is_empty();
     add(tree, domain, &new, none_left);
     (!keys.is_empty() || !new.is_empty()).then(write::custom_arguments)
+}
+
+/// Whether a key of `-machine` states levels or caches.
+fn is_ours(key: &str) -> bool {
+    key.starts_with("smp.") || key.starts_with("smp-cache.")
+}
+
+fn says_ours(argument: Node) -> bool {
+    let options = Options::parse(argument.attribute("value").unwrap_or_default(), "type");
+    options.iter().any(|(key, _)| is_ours(key))
 }
 
 /// Adds arguments, with the element and the namespace where they are missing; takes the element out when it has

@@ -176,7 +176,7 @@ fn host_nodes<'a>(
         .into_iter()
         .flat_map(|numatune| children(numatune, "memnode"))
     {
-        entries.insert(number_attribute(entry, "cellid")?, entry);
+        entries.insert(number_attribute(entry, "cellid").ok().flatten(), entry);
     }
     let (mut new, mut left) = (Xml::default(), entries.len());
     for index in 0..topology.numa_nodes.len().max(was.numa_nodes.len()) {

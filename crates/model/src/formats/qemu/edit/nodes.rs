@@ -115,7 +115,9 @@ impl<'a> Memory<'a> {
         }
         let mut object = model.options.clone();
         object.set("id", id);
-        object.set("size", &format!("{memory_mib}M"));
+        if own.is_none_or(|own| own.size_bytes != memory_mib << 20) {
+            object.set("size", &format!("{memory_mib}M"));
+        }
         let hosts = model.host_nodes.iter().map(|node| node.0);
         if own.is_none() || !hosts.eq(host_nodes.iter().copied()) {
             // Memory that is bound stays bound: the text asks for it.
@@ -211,7 +213,7 @@ fn drop_machine_backend(edit: &mut Edit, memory: &Memory) {
         return;
     };
     edit.removed.insert(own.option);
-    edit.change_machines(|options| options.retain(|key| key != "memory-backend"));
+    edit.change_machines(|_, options| options.retain(|key| key != "memory-backend"));
 }
 
 /// The backend of a guest without nodes, where it has or had one.
@@ -234,7 +236,7 @@ fn machine_backend(edit: &mut Edit, memory: &Memory) {
     }
     let after = edit.anchor();
     edit.add(after, "object", object);
-    edit.set_machine("memory-backend", &id);
+    edit.set_machine(edit.first_machine(), "memory-backend", &id);
 }
 
 /// Takes out all `-numa` of a kind.
