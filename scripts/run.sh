@@ -12,14 +12,21 @@ heading() { printf '\n%s%s%s\n' "$say_bold" "$*" "$say_off"; }
 
 show_and_run cargo build --release --package cli
 
+# A VM as wide as the machine, but not wider than a guest boots fast under software emulation.
+vcpus=$(nproc)
+((vcpus <= 8)) || vcpus=8
+
 heading "1. what this machine looks like"
 show_and_run $vtopo host
 
-heading "2. the virtual topology that fits it, for a VM with 8 vCPUs and 4 GiB"
-show_and_run $vtopo shape --vcpus 8 --memory 4G --explain
+heading "2. the virtual topology that fits it, for a VM with $vcpus vCPUs and 4 GiB"
+show_and_run $vtopo shape --vcpus "$vcpus" --memory 4G --explain
 
-heading "3. proof: boot real guests, flat and shaped, and compare what their kernels see"
-show_and_run $vtopo verify --vcpus 8 --memory 4G --rule flat,auto
+heading "3. proof: boot that VM flat and shaped, and compare what the guest kernels see"
+show_and_run $vtopo verify --vcpus "$vcpus" --memory 4G --rule flat,auto
+
+heading "4. the same for a machine with many caches: two EPYC 7702, where 8 vCPUs need two of them"
+show_and_run $vtopo verify --vcpus 8 --memory 16G --host epyc-7702-2s --rule flat,auto
 
 cat <<TEXT
 
@@ -27,5 +34,6 @@ Next, try:
   $vtopo host epyc-7702-2s                                            a machine you do not have
   $vtopo shape --vcpus 16 --memory 64G --host epyc-7702-2s --explain  the shape for it, with reasons
   $vtopo shape --vcpus 16 --memory 64G --emit libvirt                 the XML to give to libvirt
+  $vtopo check VM.xml --host epyc-7702-2s                             what is wrong with a VM you have
   $vtopo --help
 TEXT

@@ -217,6 +217,9 @@ pub(crate) struct VerifyCommand {
     /// Guest kernel (bzImage); the host's own when absent
     #[arg(long, value_name = "FILE", env = "VTOPO_KERNEL")]
     pub(crate) kernel: Option<PathBuf>,
+    /// Who runs the guest: KVM if a probe guest boots under it, or one of them without asking
+    #[arg(long, value_enum, default_value_t = AcceleratorArg::Auto)]
+    pub(crate) accelerator: AcceleratorArg,
     /// Give the guest its whole memory instead of at most 256 MiB per vNUMA node
     #[arg(long)]
     pub(crate) full_memory: bool,
@@ -339,6 +342,17 @@ impl RuleArg {
         let value = self.to_possible_value().expect("no rule is hidden");
         value.get_name().to_owned()
     }
+}
+
+/// An accelerator's name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcceleratorArg {
+    /// KVM where it works, software emulation elsewhere
+    Auto,
+    /// The processor
+    Kvm,
+    /// Software emulation
+    Tcg,
 }
 
 /// A goal's name on the command line.

@@ -1,9 +1,10 @@
 //! Drawings for people: machines and guests as text and as SVG.
 //!
 //! ```text
-//!   Host ───────────┐                        ┌─ boxes ── host_text, guest_text
-//!                   ├─ Machine ─ Vec<Part> ──┤
-//!   GuestTopology ──┘   (parts)   (collapse) └─ tiles ── host_svg
+//!   Host ───────────┐                                    ┌─ boxes ──────── host_text, guest_text
+//!                   ├─ parts::Machine ─ collapse ─ Part ─┤
+//!   GuestTopology ──┘                                    └─ layout, paint ─ host_svg
+//!   Host ─ facts (captions) ─ host_text, host_svg          Finding ─ notes
 //! ```
 //!
 //! ```

@@ -12,7 +12,7 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 pub struct Failure {
     message: String,
     help: Option<String>,
-    source: Option<(NamedSource<String>, Range<usize>)>,
+    source: Option<Box<(NamedSource<String>, Range<usize>)>>,
     kind: Kind,
 }
 
@@ -52,7 +52,7 @@ impl Failure {
             && text.lines().all(|line| line.len() <= 2000)
             && span.end <= text.len()
         {
-            self.source = Some((NamedSource::new(file, text.to_owned()), span));
+            self.source = Some(Box::new((NamedSource::new(file, text.to_owned()), span)));
         } else {
             self.message = format!("{file}: {}", self.message);
         }
@@ -60,6 +60,7 @@ impl Failure {
     }
 
     /// Output could not be written.
+    #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
     pub fn output(error: io::Error) -> Self {
         let kind = if error.kind() == io::ErrorKind::BrokenPipe {
             Kind::BrokenPipe
@@ -74,7 +75,15 @@ impl Failure {
 
     /// A file could not be read or written.
     pub fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
-        Self::new(format!("cannot {doing} {}: {error}", path.display()))
+        let help = match (doing, error.kind()) {
+            (_, io::ErrorKind::PermissionDenied) => {
+                "change its permissions, or run as a user who may"
+            }
+            ("write", io::ErrorKind::NotFound) => "give a file in a folder that exists",
+            ("write", _) => "give a file in a folder that can be written",
+            _ => "check the path, or give `-` for standard input",
+        };
+        Self::new(format!("cannot {doing} {}: {error}", path.display())).help(help)
     }
 
     pub(crate) fn shown() -> Self {
@@ -116,11 +125,11 @@ impl Diagnostic for Failure {
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
         self.source
             .as_ref()
-            .map(|(source, _)| source as &dyn miette::SourceCode)
+            .map(|place| &place.0 as &dyn miette::SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let (_, span) = self.source.as_ref()?;
+        let span = &self.source.as_ref()?.1;
         let label = LabeledSpan::new(Some("here".into()), span.start, span.len());
         Some(Box::new(std::iter::once(label)))
     }

@@ -94,11 +94,11 @@ pub(crate) fn emit(
     vm: &Vm,
     spec: &Spec,
     format: Format,
-    target: &Target,
+    target: Target,
 ) -> Result<Written, ParseError> {
     match &vm.file {
-        Some(file) if file.format == format => format.edit(&file.text, spec, target),
-        _ => Ok(format.write(spec, target)),
+        Some(file) if file.format == format => format.edit(&file.text, spec, &target),
+        _ => Ok(format.write(spec, &target)),
     }
 }
 

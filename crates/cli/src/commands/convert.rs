@@ -40,7 +40,7 @@ pub(super) fn run(command: &ConvertCommand) -> Result<Answer, Failure> {
         }
         target = shaping::target(&host, command.qemu);
     }
-    let written = shaping::emit(&vm, &spec, to, &target).map_err(|error| {
+    let written = shaping::emit(&vm, &spec, to, target).map_err(|error| {
         vms::parse_failure(&command.file.display().to_string(), "", from, error)
     })?;
     findings.extend(written.findings.iter().cloned());

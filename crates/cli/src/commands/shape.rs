@@ -31,7 +31,7 @@ pub(super) fn run(command: &ShapeCommand) -> Result<Answer, Failure> {
         Some(format) => {
             let format = Format::from(format);
             let target = shaping::target(&host, command.qemu);
-            let written = shaping::emit(&vm, &spec, format, &target)
+            let written = shaping::emit(&vm, &spec, format, target)
                 .map_err(|error| vms::parse_failure("the VM file", "", format, error))?;
             Some((format, written))
         }

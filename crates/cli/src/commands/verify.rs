@@ -14,7 +14,7 @@ use policy::shape::Shape;
 use serde::Serialize;
 
 use super::{Answer, shape};
-use crate::args::{RuleArg, VerifyCommand};
+use crate::args::{AcceleratorArg, RuleArg, VerifyCommand};
 use crate::failure::Failure;
 use crate::vms::Vm;
 use crate::{files, hosts, say, shaping, vms};
@@ -93,7 +93,9 @@ fn boot_all(
 ) -> Result<Answer, Failure> {
     let kernel = command.kernel.clone().or_else(kernel_of_setup);
     let kernel =
-        guest::find_kernel(kernel.as_deref()).map_err(|error| Failure::new(error.to_string()))?;
+        guest::find_kernel(kernel.as_deref()).map_err(|error| {
+            Failure::new(error.to_string()).help("give a bzImage with --kernel, e.g. /boot/vmlinuz-6.12")
+        })?;
     let setup = Setup::new(kernel);
     let failed = |error: guest::BootError| Failure::new(error.to_string());
     let qemu_major = guest::emulator_major(&setup.emulator).map_err(failed)?;
@@ -102,8 +104,14 @@ fn boot_all(
         ..shaping::target(host, qemu_major)
     };
     let bar = progress_bar();
-    bar.set_message("looking for KVM: booting a probe guest");
-    let probe = guest::probe_accelerator(&setup, &vm.spec.cpu, &target);
+    let probe = match command.accelerator {
+        AcceleratorArg::Kvm => chosen(Accelerator::Kvm),
+        AcceleratorArg::Tcg => chosen(Accelerator::Tcg),
+        AcceleratorArg::Auto => {
+            bar.set_message("looking for KVM: booting a probe guest");
+            guest::probe_accelerator(&setup, &vm.spec.cpu, &target)
+        }
+    };
     target.accelerator = probe.accelerator;
     bar.suspend(|| say::remark(&probe.reason));
     let mut guests = Vec::new();
@@ -136,6 +144,13 @@ fn boot_all(
     )
 }
 
+fn chosen(accelerator: Accelerator) -> Probe {
+    Probe {
+        accelerator,
+        reason: "the accelerator is used as asked".to_owned(),
+    }
+}
+
 /// The kernel that `make setup` unpacks beside the folder of a binary built here.
 fn kernel_of_setup() -> Option<PathBuf> {
     let binary = std::env::current_exe().ok()?;
@@ -164,7 +179,7 @@ fn boot(
     }
     bar.set_message(title.to_owned());
     let report = guest::boot(&plan, &mut |progress| {
-        bar.set_message(format!("{title}: {}", stage(progress)))
+        bar.set_message(format!("{title}: {}", stage(progress)));
     })
     .map_err(|error| Failure::new(format!("{title}: {error}")))?;
     let tools = report.skipped_tools.iter();
@@ -175,7 +190,7 @@ fn boot(
         say::remark(&format!(
             "{title}: done in {:.1} s",
             report.elapsed.as_secs_f64()
-        ))
+        ));
     });
     let mut fields = compare(&plan.topology, &report.seen);
     fields.extend(compare_devices(&plan.devices, &report.seen));

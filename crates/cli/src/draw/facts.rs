@@ -303,7 +303,7 @@ fn latency(host: &Host) -> Vec<Vec<String>> {
         } else {
             "published"
         };
-        let source = clean(&latency.source, 2 * NAME);
+        let source = clean(&latency.source, 5 * NAME);
         lines.push(vec![if source.is_empty() {
             origin.to_owned()
         } else {

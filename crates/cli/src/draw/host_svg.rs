@@ -10,12 +10,12 @@ use svg::node::element::{Group, SVG};
 use super::collapse::collapse;
 use super::facts::{self, Distances};
 use super::notes::{sentence, severity};
-use super::palette::{FORBIDDEN_FILL as FORBIDDEN, OFFLINE_FILL as OFFLINE, Role};
+use super::palette::{FORBIDDEN_FILL as FORBIDDEN, OFFLINE_FILL as OFFLINE, Role, core_fill};
 use super::parts::{Machine, Speed, ThreadState, Tile};
 use super::text::{flow, wrap};
 use super::units::clean;
 use layout::{Figure, Item, Scale, What, lay_out, measure};
-use paint::{Label, colours, item, page, rectangle, thread};
+use paint::{Label, item, page, rectangle, thread};
 
 /// Space around everything.
 const MARGIN: u32 = 24;
@@ -175,15 +175,15 @@ impl Sheet {
         let entries = [
             (
                 speed(Speed::Fast),
-                colours(Speed::Fast).0,
+                core_fill(Role::Core).0,
                 "core, a square per thread",
             ),
             (
                 speed(Speed::Middle),
-                colours(Speed::Middle).0,
+                core_fill(Role::MiddleCore).0,
                 "slower core",
             ),
-            (speed(Speed::Slow), colours(Speed::Slow).0, "slow core"),
+            (speed(Speed::Slow), core_fill(Role::SlowCore).0, "slow core"),
             (isolated, Role::Isolated.hex(), "isolated CPU"),
             (any(&|tile| tile.hidden), "url(#hatch)", "no usable thread"),
         ];

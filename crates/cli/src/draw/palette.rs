@@ -86,14 +86,27 @@ impl Role {
     }
 }
 
+/// Fill and edge of a core in SVG: light enough for a CPU number in [`CORE_INK`].
+pub fn core_fill(role: Role) -> (&'static str, &'static str) {
+    match role {
+        Role::MiddleCore => ("#f5ec85", "#b3a716"),
+        Role::SlowCore => ("#f5c15c", "#b87f00"),
+        _ => ("#9bd3f2", "#2f8fc4"),
+    }
+}
+
 /// Background of SVG drawings: their own, so that they read the same on light and dark pages.
 pub const PAPER: &str = "#ffffff";
 /// Fill of a package.
 pub const PACKAGE_FILL: &str = "#f5f7fa";
 /// Fill of a NUMA node.
 pub const NODE_FILL: &str = "#e3effa";
+/// Edge of a NUMA node.
+pub const NODE_EDGE: &str = "#9cc4e4";
 /// Fill of a last-level cache.
 pub const LLC_FILL: &str = "#d9f2e8";
+/// Edge of a last-level cache.
+pub const LLC_EDGE: &str = "#8fcfb5";
 /// Fill of an offline CPU.
 pub const OFFLINE_FILL: &str = "#eceff2";
 /// Fill of a CPU that is online but not allowed.

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use model::host::LlcSource;
 use model::{CpuId, CpuSet, GuestTopology, Host, Level};
 
+use super::palette::Role;
+
 /// Most vCPU slots of a guest that are drawn; QEMU has at most 4096.
 pub(super) const MAX_SLOTS: u32 = 8192;
 
@@ -157,6 +159,16 @@ pub(super) enum Speed {
     Middle,
     /// The slowest.
     Slow,
+}
+
+impl Speed {
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::Fast => Role::Core,
+            Self::Middle => Role::MiddleCore,
+            Self::Slow => Role::SlowCore,
+        }
+    }
 }
 
 impl Machine {

@@ -113,10 +113,10 @@ pub(super) fn grid(tiles: &[Tile], title: &Line, cell: usize, room: usize) -> Op
 /// The CPU numbers of a core; a dot for a thread that is not there.
 pub(super) fn tile_text(tile: &Tile) -> Line {
     let hidden = if tile.hidden { tile.fewer } else { 0 };
-    let usable = match tile.speed {
-        Speed::Fast => Role::Plain,
-        Speed::Middle => Role::MiddleCore,
-        Speed::Slow => Role::SlowCore,
+    let usable = if tile.speed == Speed::Fast {
+        Role::Plain
+    } else {
+        tile.speed.role()
     };
     let threads = tile.threads.iter().map(|(cpu, state)| match state {
         ThreadState::Usable => (usable, cpu.to_string()),

@@ -5,7 +5,9 @@ use svg::node::element::{
 };
 
 use super::layout::{Item, Scale, What, measure, slots, threads_grid};
-use crate::draw::palette::{CORE_INK, LLC_FILL, NODE_FILL, PACKAGE_FILL, PAPER, Role, SANS};
+use crate::draw::palette::{
+    CORE_INK, LLC_EDGE, LLC_FILL, NODE_EDGE, NODE_FILL, PACKAGE_FILL, PAPER, Role, SANS, core_fill,
+};
 use crate::draw::parts::{Kind, Speed, ThreadState, Tile};
 
 /// Smallest font of a CPU number that is worth drawing.
@@ -157,7 +159,7 @@ fn frame(item: &Item, kind: Kind, scale: Scale) -> Rectangle {
         Kind::Node => rectangle
             .set("rx", radius)
             .set("fill", NODE_FILL)
-            .set("stroke", "#9cc4e4"),
+            .set("stroke", NODE_EDGE),
         Kind::SpareNode => rectangle
             .set("rx", radius)
             .set("fill", "none")
@@ -171,7 +173,7 @@ fn frame(item: &Item, kind: Kind, scale: Scale) -> Rectangle {
         Kind::Llc => rectangle
             .set("rx", radius * 3 / 4)
             .set("fill", LLC_FILL)
-            .set("stroke", "#8fcfb5"),
+            .set("stroke", LLC_EDGE),
     }
 }
 
@@ -203,7 +205,7 @@ fn name_of(item: &Item, kind: Kind, name: &str, scale: Scale) -> TextElement {
 fn core(item: &Item, tile: &Tile, scale: Scale) -> Group {
     let (columns, _) = threads_grid(slots(tile));
     let cpus: model::CpuSet = tile.threads.iter().map(|(cpu, _)| *cpu).collect();
-    let (fill, edge) = colours(tile.speed);
+    let (fill, edge) = core_fill(tile.speed.role());
     let kind = match tile.speed {
         Speed::Fast => "core",
         Speed::Middle => "slower core",
@@ -233,13 +235,4 @@ fn core(item: &Item, tile: &Tile, scale: Scale) -> Group {
         group = group.add(thread(&place, fill, number, scale));
     }
     group
-}
-
-/// Fill and edge of a core.
-pub(super) fn colours(speed: Speed) -> (&'static str, &'static str) {
-    match speed {
-        Speed::Fast => ("#9bd3f2", "#2f8fc4"),
-        Speed::Middle => ("#f5ec85", "#b3a716"),
-        Speed::Slow => ("#f5c15c", "#b87f00"),
-    }
 }

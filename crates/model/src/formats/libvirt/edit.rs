@@ -38,7 +38,7 @@ pub(super) fn edit(text: &str, spec: &Spec, target: Target) -> Result<Written, P
     if spec.pins != old.pins {
         pins(&mut tree, domain, spec, &old)?;
     }
-    findings.extend(memory::edit(&mut tree, domain, spec, &old)?);
+    findings.extend(memory::edit(&mut tree, domain, spec, &old));
     findings.extend(unmoved_devices(spec, &old));
     Ok(Written {
         text: tree.finish(),

@@ -18,19 +18,19 @@ pub(super) fn edit<'a>(
     domain: Node<'a>,
     spec: &Spec,
     old: &Spec,
-) -> Result<Option<Finding>, ParseError> {
+) -> Option<Finding> {
     if memory_mib(spec) != memory_mib(old) {
-        total(tree, domain, memory_mib(spec))?;
+        total(tree, domain, memory_mib(spec));
     }
     let none = GuestTopology::uniform(1, [1; 5]);
     let was = old.topology.as_ref().unwrap_or(&none);
     let topology = spec.topology.as_ref().unwrap_or(was);
-    let finding = host_nodes(tree, domain, topology, was)?;
+    let finding = host_nodes(tree, domain, topology, was);
     let same_cells = write::cells_with_memory(topology) == write::cells_with_memory(was);
     if spec.hugepage_kib != old.hugepage_kib || spec.hugepage_kib.is_some() && !same_cells {
         hugepages(tree, domain, spec, topology);
     }
-    Ok(finding)
+    finding
 }
 
 /// `<cell>`s: those that differ are changed where they stand, those that are no more are taken out, new ones are like
@@ -142,24 +142,19 @@ fn distances<'a>(
 }
 
 /// `<memory>`, and `<currentMemory>` where it was all of it.
-fn total<'a>(tree: &mut Tree<'a>, domain: Node<'a>, mib: u64) -> Result<(), ParseError> {
+fn total<'a>(tree: &mut Tree<'a>, domain: Node<'a>, mib: u64) {
     let Some(memory) = child(domain, "memory") else {
-        return Ok(());
+        return;
     };
-    let before = memory_kib(memory, text(memory))?;
-    let mut set = |node: Node<'a>| {
+    let stated = |node: Node| memory_kib(node, text(node)).ok();
+    let current = child(domain, "currentMemory");
+    let current = current.filter(|current| stated(*current) == stated(memory));
+    for node in [memory].into_iter().chain(current) {
         tree.set_text(node, &write::kib(mib));
         if node.attribute("unit").is_some_and(|unit| unit != "KiB") {
             tree.set_attribute(node, "unit", "KiB");
         }
-    };
-    set(memory);
-    if let Some(current) = child(domain, "currentMemory")
-        && memory_kib(current, text(current))? == before
-    {
-        set(current);
     }
-    Ok(())
 }
 
 /// `<memnode>`s of cells whose host nodes change. Their mode stays; a new one is as strict as the domain's `<memory>`.
@@ -168,7 +163,7 @@ fn host_nodes<'a>(
     domain: Node<'a>,
     topology: &GuestTopology,
     was: &GuestTopology,
-) -> Result<Option<Finding>, ParseError> {
+) -> Option<Finding> {
     let numatune = child(domain, "numatune");
     let own = numatune.and_then(|numatune| child(numatune, "memory"));
     let mut entries = BTreeMap::new();
@@ -210,7 +205,7 @@ fn host_nodes<'a>(
     if !new.is_empty() && own.is_some_and(|own| own.attribute("placement") == Some("auto")) {
         let text = "the domain leaves its memory to numad (placement='auto'), and libvirt takes no <memnode> beside that; \
                     take placement='auto' out to bind the cells";
-        return Ok(Some(Finding::warning("lost-host-nodes", text)));
+        return Some(Finding::warning("lost-host-nodes", text));
     }
     match numatune {
         Some(numatune) if !new.is_empty() => tree.append(numatune, &new),
@@ -226,7 +221,7 @@ fn host_nodes<'a>(
         }
         _ => {}
     }
-    Ok(None)
+    None
 }
 
 /// `<hugepages>` and its page.
