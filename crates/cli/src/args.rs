@@ -214,7 +214,7 @@ pub(crate) struct VerifyCommand {
     pub(crate) rule: Vec<RuleArg>,
     #[command(flatten)]
     pub(crate) decisions: RuleArgs,
-    /// Guest kernel (bzImage); the host's own when absent
+    /// Guest kernel (bzImage); the one of `make setup`, else the host's own, when absent
     #[arg(long, value_name = "FILE", env = "VTOPO_KERNEL")]
     pub(crate) kernel: Option<PathBuf>,
     /// Who runs the guest: KVM if a probe guest boots under it, or one of them without asking

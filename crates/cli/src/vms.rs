@@ -7,7 +7,7 @@ use model::vm::Device;
 use model::{Finding, Spec};
 use policy::shape::{Limit, limits};
 
-use crate::args::VmArgs;
+use crate::args::{EsxiKey, VmArgs};
 use crate::failure::Failure;
 use crate::files;
 
@@ -137,6 +137,20 @@ pub(crate) fn limits(
 fn set_keys(spec: &mut Spec, args: &VmArgs) -> Result<(), Failure> {
     if args.keys.is_empty() {
         return Ok(());
+    }
+    let known = model::formats::vmx::shape_keys();
+    for EsxiKey { key, .. } in &args.keys {
+        if !known.iter().any(|name| name.eq_ignore_ascii_case(key)) {
+            let nearest = known.iter().min_by_key(|name| {
+                strsim::damerau_levenshtein(&name.to_lowercase(), &key.to_lowercase())
+            });
+            let nearest = nearest.copied().unwrap_or_default();
+            return Err(
+                Failure::new(format!("--set: {key:?} is no key that concerns shape")).help(
+                    format!("did you mean `{nearest}`? All keys: docs/esxi-keys.md"),
+                ),
+            );
+        }
     }
     let lines: String = args
         .keys

@@ -167,7 +167,7 @@ fn what_contradicts_itself_is_refused_with_the_object() {
         (
             "os_index=\"3\" cpuset=\"0x00000008\"",
             "os_index=\"3\" cpuset=\"0x00000004\"",
-            "PU 3",
+            "Core 1",
         ),
         ("type=\"L3Cache\"", "type=\"L9Cache\"", "L9Cache"),
         (

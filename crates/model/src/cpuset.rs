@@ -113,15 +113,12 @@ impl CpuSet {
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        let words = (0u32..).zip(&self.words);
-        // Most words of a set with few, high CPUs are zero.
-        words
-            .filter(|(_, bits)| **bits != 0)
-            .flat_map(|(word, &bits)| {
-                (0..64)
-                    .filter(move |bit| bits & (1 << bit) != 0)
-                    .map(move |bit| CpuId(word * 64 + bit))
-            })
+        (0u32..).zip(&self.words).flat_map(|(word, &bits)| {
+            // Each step clears the lowest bit that is set, so that empty words cost nothing.
+            let steps = std::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)));
+            let left = steps.take_while(|&bits| bits != 0);
+            left.map(move |bits| CpuId(word * 64 + bits.trailing_zeros()))
+        })
     }
 
     /// CPUs in either set.
@@ -166,7 +163,8 @@ impl CpuSet {
 
     /// Whether every CPU of this set is in the other.
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.difference(other).is_empty()
+        let others = other.words.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter().zip(others).all(|(a, b)| a & !b == 0)
     }
 
     /// Whether the sets share a CPU.

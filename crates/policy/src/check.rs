@@ -46,7 +46,7 @@ fn size(subject: &Subject) -> Vec<Finding> {
         findings.push(Finding::error("more-vcpus-than-cpus", text));
     } else if vm.vcpus as usize > host.cores.len() {
         let text = format!(
-            "{} vCPUs on a host of {} cores: two busy vCPUs share a core, each at about 60 % of its speed",
+            "{} vCPUs on a host of {} cores: two busy vCPUs share a core; ESXi accounts 62.5 % of one to each",
             vm.vcpus,
             host.cores.len()
         );

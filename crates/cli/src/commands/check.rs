@@ -27,11 +27,15 @@ pub(super) fn run(command: &CheckCommand) -> Result<Answer, Failure> {
     let (limits, mut findings) = vms::limits(&command.licence, &vm.spec)?;
     findings.extend(shaping::lint(&vm, &command.file.display().to_string())?);
     match effective_topology(&vm, &host)? {
-        Ok(topology) => findings.extend(against_host(&vm, &host, &limits, &topology)?),
+        Ok(topology) => {
+            // What the file's own lint has said already is not said again.
+            let known: Vec<&str> = findings.iter().map(|finding| finding.code).collect();
+            let mut more = against_host(&vm, &host, &limits, &topology)?;
+            more.retain(|finding| !known.contains(&finding.code));
+            findings.append(&mut more);
+        }
         Err(refused) => findings.push(refused),
     }
-    let mut seen = std::collections::BTreeSet::new();
-    findings.retain(|finding| seen.insert((finding.code, finding.text.clone())));
     show(command, &vm, &host, &findings)
 }
 
@@ -86,8 +90,8 @@ fn against_host(
         if levels(&best) != levels(topology) || nodes(&best) != nodes(topology) {
             let [sockets, dies, cores, threads] = levels(&best);
             let text = format!(
-                "on this host {sockets} sockets x {dies} caches x {cores} cores x {threads} threads in {} vNUMA nodes \
-                 fit better; `vtopo shape VM --explain` tells why",
+                "{sockets} x {dies} x {cores} x {threads} (sockets, caches, cores, threads) in vNUMA nodes: {} would \
+                 fit this host; `vtopo shape VM --explain` tells why",
                 nodes(&best)
             );
             findings.push(Finding::info("better-shape", text));

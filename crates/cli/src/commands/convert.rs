@@ -40,6 +40,17 @@ pub(super) fn run(command: &ConvertCommand) -> Result<Answer, Failure> {
         }
         target = shaping::target(&host, command.qemu);
     }
+    if spec.topology.is_none() && command.shape.is_none() && from != to {
+        findings.push(model::Finding::info(
+            "topology-unstated",
+            format!(
+                "the {} file leaves the topology to its hypervisor, so {} will use its own default; \
+                 `--shape auto` (or esxi-8.0) decides one for a host",
+                from.as_str(),
+                to.as_str()
+            ),
+        ));
+    }
     let written = shaping::emit(&vm, &spec, to, target).map_err(|error| {
         vms::parse_failure(&command.file.display().to_string(), "", from, error)
     })?;

@@ -25,14 +25,18 @@ pub(super) fn man(command: &ManCommand) -> Result<Answer, Failure> {
     vtopo.build();
     let (name, page) = match &command.command {
         None => ("vtopo".to_owned(), vtopo),
-        Some(name) => if let Some(found) = vtopo.find_subcommand(name) { (format!("vtopo-{name}"), found.clone()) } else {
-            let names: Vec<&str> = vtopo
-                .get_subcommands()
-                .map(clap::Command::get_name)
-                .collect();
-            return Err(Failure::new(format!("vtopo has no command {name:?}"))
-                .help(format!("commands: {}", names.join(", "))));
-        },
+        Some(name) => {
+            if let Some(found) = vtopo.find_subcommand(name) {
+                (format!("vtopo-{name}"), found.clone())
+            } else {
+                let names: Vec<&str> = vtopo
+                    .get_subcommands()
+                    .map(clap::Command::get_name)
+                    .collect();
+                return Err(Failure::new(format!("vtopo has no command {name:?}"))
+                    .help(format!("commands: {}", names.join(", "))));
+            }
+        }
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page)

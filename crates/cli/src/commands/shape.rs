@@ -8,7 +8,7 @@ use policy::shape::{Refusal, Shape};
 
 use super::Answer;
 use crate::args::ShapeCommand;
-use crate::draw::{Style, guest_text};
+use crate::draw::{Style, guest_text, notes};
 use crate::failure::Failure;
 use crate::json::{EmittedDocument, RefusedDocument, ShapeDocument};
 use crate::{files, hosts, say, shaping, vms};
@@ -145,7 +145,8 @@ fn describe(
         text += &say::reasons("\nWhy", &shape.reasons, style);
         text += &say::reasons("\nWhat lost", &shape.rejected, style);
     } else if let Some(reason) = shape.reasons.first() {
-        text += &format!("\n{} (`--explain` tells all)\n", reason.text);
+        text.push('\n');
+        text += &notes::paragraph(&format!("{} (`--explain` tells all)", reason.text), style);
     }
     if !shape.findings.is_empty() {
         text.push('\n');

@@ -92,10 +92,10 @@ fn boot_all(
     shapes: &[(RuleArg, Shape)],
 ) -> Result<Answer, Failure> {
     let kernel = command.kernel.clone().or_else(kernel_of_setup);
-    let kernel =
-        guest::find_kernel(kernel.as_deref()).map_err(|error| {
-            Failure::new(error.to_string()).help("give a bzImage with --kernel, e.g. /boot/vmlinuz-6.12")
-        })?;
+    let kernel = guest::find_kernel(kernel.as_deref()).map_err(|error| {
+        Failure::new(error.to_string())
+            .help("give a bzImage with --kernel, e.g. /boot/vmlinuz-6.12")
+    })?;
     let setup = Setup::new(kernel);
     let failed = |error: guest::BootError| Failure::new(error.to_string());
     let qemu_major = guest::emulator_major(&setup.emulator).map_err(failed)?;

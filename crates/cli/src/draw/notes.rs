@@ -21,6 +21,12 @@ pub fn item(text: &str, style: Style) -> String {
     print(&hanging(Role::Muted, dash, dash.len(), lines), style.colour)
 }
 
+/// A sentence of its own; ends with a line feed.
+pub fn paragraph(text: &str, style: Style) -> String {
+    let lines = wrap(text, style.width.max(MIN_WIDTH));
+    print(&hanging(Role::Plain, "", 0, lines), style.colour)
+}
+
 /// A finding in at most `width` columns.
 pub(super) fn finding_lines(finding: &Finding, width: usize) -> Block {
     let (role, label) = (

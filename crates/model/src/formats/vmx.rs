@@ -32,6 +32,11 @@ const HW_VERSION: u32 = 20;
 /// `memSize` of a file without one, in MB.
 const DEFAULT_MEMORY_MIB: u64 = 256;
 
+/// Names of the keys that concern shape, as [`EsxiKeys`](crate::EsxiKeys) holds them.
+pub fn shape_keys() -> Vec<&'static str> {
+    keys::names()
+}
+
 /// Reads a `.vmx`.
 ///
 /// # Errors

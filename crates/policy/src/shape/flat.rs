@@ -30,6 +30,18 @@ pub fn shape(request: &Request) -> Shape {
     topology.numa_nodes = vec![super::whole_vm_node(vm, Vec::new())];
     let text = "one core per socket: each vCPU is a processor of its own, with its own cache";
     let mut findings = Vec::new();
+    let decided = &request.overrides;
+    if decided.cores_per_socket.is_some_and(|cores| cores > 1)
+        || decided.numa_nodes.is_some_and(|nodes| nodes > 1)
+        || decided.threads_per_core.is_some_and(|threads| threads > 1)
+        || decided.prefer_ht == Some(true)
+    {
+        findings.push(Finding::warning(
+            "flat-ignores-decisions",
+            "the flat rule is one core per socket and one node: cores per socket, vNUMA nodes and threads that were \
+             asked for are not used; `--rule auto` takes them",
+        ));
+    }
     if vm.vcpus > 1 {
         findings.push(Finding::info(
             "flat-hides-caches",

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::smp::llcs_at;
-use super::super::smp::tests::{carried, mangled, vms};
+use super::super::smp::tests::{carried, difference, line, mangled, vms};
 use super::super::{Accelerator, Target};
 use super::*;
 use crate::host::Vendor;
@@ -19,30 +19,6 @@ const KVM: Target = Target {
     vendor: Vendor::Intel,
     qemu_major: 10,
 };
-
-/// What a topology says, in a line: vCPUs, levels, nodes with memory and host nodes, LLCs.
-fn line(topology: &GuestTopology) -> String {
-    let GuestTopology {
-        vcpus,
-        sockets,
-        dies,
-        modules,
-        cores,
-        threads,
-        ..
-    } = topology;
-    let mut text = format!("{vcpus} = {sockets}x{dies}x{modules}x{cores}x{threads}");
-    for node in &topology.numa_nodes {
-        text += &format!(
-            " | {} {}M {:?}",
-            node.vcpus, node.memory_mib, node.host_nodes
-        );
-    }
-    for llc in &topology.llcs {
-        text += &format!(" L{}", llc.vcpus);
-    }
-    text
-}
 
 fn shape(text: &str) -> String {
     read(text)
@@ -239,17 +215,11 @@ fn errors_say_where_and_what() {
 fn writes_a_domain_to_be_completed() {
     let mut vm = read(PINNED).unwrap();
     vm.pins.truncate(2);
-    vm.guest_os = Some("http://debian.org/debian/12".to_owned());
     let written = write(&vm, &KVM);
     assert_eq!(written.findings, []);
     insta::assert_snapshot!(written.text, @r"
     <domain type='kvm'>
       <name>db</name>
-      <metadata>
-        <libosinfo:libosinfo xmlns:libosinfo='http://libosinfo.org/xmlns/libvirt/domain/1.0'>
-          <libosinfo:os id='http://debian.org/debian/12'/>
-        </libosinfo:libosinfo>
-      </metadata>
       <memory unit='KiB'>33554432</memory>
       <memoryBacking>
         <hugepages>
@@ -311,6 +281,27 @@ fn writes_a_domain_to_be_completed() {
       </devices>
     </domain>
     ");
+}
+
+#[test]
+fn the_guest_system_is_a_libosinfo_id() {
+    for (os, findings) in [
+        ("http://debian.org/debian/12", ""),
+        ("windows11-64", "lost-guest-os"),
+    ] {
+        let vm = Spec {
+            guest_os: Some(os.to_owned()),
+            ..read(ONE_LINE).unwrap()
+        };
+        let written = write(&vm, &KVM);
+        assert_eq!(codes(&written.findings).join(" "), findings);
+        let read = read(&written.text).unwrap().guest_os;
+        assert_eq!(read, vm.guest_os.filter(|_| findings.is_empty()));
+    }
+}
+
+#[test]
+fn what_libvirt_has_no_xml_for_goes_to_qemu() {
     let mut shape = GuestTopology::uniform(8, [1, 1, 2, 2, 2]);
     shape.llcs = llcs_at(&shape, Level::Module, 0);
     let vm = Spec {
@@ -350,27 +341,19 @@ fn writes_a_domain_to_be_completed() {
       </qemu:commandline>
     </domain>
     ");
-    let written = write(
-        &Spec {
-            name: String::new(),
-            cpu: GuestCpu::Host,
-            ..vm
-        },
-        &Target {
-            accelerator: Accelerator::Tcg,
-            qemu_major: 9,
-            ..amd
-        },
-    );
-    assert_eq!(
-        codes(&written.findings),
-        [
-            "lost-modules",
-            "cpu-host-needs-kvm",
-            "no-name",
-            "custom-argv"
-        ]
-    );
+    let nameless = Spec {
+        name: String::new(),
+        cpu: GuestCpu::Host,
+        ..vm
+    };
+    let tcg = Target {
+        accelerator: Accelerator::Tcg,
+        qemu_major: 9,
+        ..amd
+    };
+    let written = write(&nameless, &tcg);
+    let expected = "lost-modules cpu-host-needs-kvm no-name custom-argv";
+    assert_eq!(codes(&written.findings).join(" "), expected);
     insta::assert_snapshot!(written.text.lines().skip(8).collect::<Vec<_>>().join("\n"), @r"
         <acpi/>
         <apic/>
@@ -388,23 +371,6 @@ fn writes_a_domain_to_be_completed() {
       </qemu:commandline>
     </domain>
     ");
-}
-
-/// Lines that differ, before and after.
-fn difference(before: &str, after: &str) -> String {
-    let (before, after): (Vec<&str>, Vec<&str>) =
-        (before.lines().collect(), after.lines().collect());
-    let gone = before
-        .iter()
-        .filter(|line| !after.contains(line))
-        .map(|line| format!("- {line}"));
-    let new = after
-        .iter()
-        .filter(|line| !before.contains(line))
-        .map(|line| format!("+ {line}"));
-    gone.chain(new)
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
 }
 
 #[test]
@@ -537,116 +503,94 @@ fn what_cannot_be_done_in_place_is_said() {
     assert_eq!(codes(&edited.findings), ["no-cpu-model"]);
 }
 
+/// Codes of the findings about a domain of 8 vCPUs and 2 GiB with this in it.
+fn lint_of(inner: &str) -> String {
+    let text = format!("<domain><memory unit='GiB'>2</memory><vcpu>8</vcpu>{inner}</domain>");
+    codes(&lint(&text).unwrap()).join(" ")
+}
+
 #[test]
-fn lints_name_what_is_wrong() {
-    let domain = |inner: &str| {
-        format!("<domain><memory unit='GiB'>2</memory><vcpu>8</vcpu>{inner}</domain>")
-    };
-    let cpu = |inner: &str| {
-        domain(&format!(
-            "<cpu mode='custom'><model>EPYC</model><topology sockets='1' cores='8' threads='1'/>{inner}</cpu>"
-        ))
-    };
-    let numa = |cells: &str| cpu(&format!("<numa>{cells}</numa>"));
-    let smt = |cpu: &str| {
-        domain(&format!(
-            "<cpu {cpu}<topology sockets='1' cores='4' threads='2'/></cpu>"
-        ))
-    };
-    for (text, expected) in [
-        (cpu(""), &[][..]),
-        (domain(""), &["flat-topology"]),
+fn lints_topologies_and_models() {
+    let topology = "<topology sockets='1' cores='8' threads='1'/>";
+    let smt = "<topology sockets='1' cores='4' threads='2'/>";
+    for (cpu, expected) in [
+        (topology, ""),
+        ("", "flat-topology"),
         (
-            cpu("").replace("cores='8'", "cores='4'"),
-            &["topology-mismatch"],
-        ),
-        (numa("<cell cpus='0-7' memory='2' unit='GiB'/>"), &[]),
-        (
-            numa("<cell cpus='0-7' memory='1' unit='GiB'/>"),
-            &["memory-mismatch"],
+            "<topology sockets='1' cores='4' threads='1'/>",
+            "topology-mismatch",
         ),
         (
-            numa(
-                "<cell cpus='0-3' memory='1' unit='GiB'/><cell cpus='3-6' memory='1' unit='GiB'/>",
-            ),
-            &["numa-overlap", "numa-not-covering"],
+            "<topology sockets='8' cores='1' threads='1'/>",
+            "flat-topology",
+        ),
+        (smt, ""),
+        ("SMT<model>EPYC</model>", ""),
+        ("SMT<model>Skylake-Server</model>", ""),
+        ("SMT<model>Opteron_G5</model>", "missing-topoext"),
+        (
+            "SMT<model>EPYC</model><feature policy='disable' name='topoext'/>",
+            "missing-topoext",
+        ),
+        ("PLAIN<cache mode='passthrough'/>", "host-cache-passthrough"),
+    ] {
+        let cpu = cpu.replace("SMT", smt).replace("PLAIN", topology);
+        assert_eq!(lint_of(&format!("<cpu>{cpu}</cpu>")), expected, "{cpu}");
+    }
+    let host = |more: &str| lint_of(&format!("<cpu mode='host-passthrough'>{smt}{more}</cpu>"));
+    assert_eq!(host(""), "missing-topoext");
+    assert_eq!(host("<feature policy='require' name='topoext'/>"), "");
+    assert_eq!(lint_of(""), "flat-topology");
+}
+
+#[test]
+fn lints_cells_and_tuning() {
+    let topology = "<topology sockets='1' cores='8' threads='1'/>";
+    let gib = "memory='1' unit='GiB'";
+    for (cells, expected) in [
+        ("<cell cpus='0-3' GIB/><cell cpus='4-7' GIB/>", ""),
+        ("<cell cpus='0-7' GIB/>", "memory-mismatch"),
+        (
+            "<cell cpus='0-3' GIB/><cell cpus='3-6' GIB/>",
+            "numa-overlap numa-not-covering",
         ),
         (
-            numa("<cell cpus='0-8' memory='2' unit='GiB'/>"),
-            &["numa-beyond-vcpus"],
+            "<cell cpus='0-3' GIB/><cell cpus='4-8' GIB/>",
+            "numa-beyond-vcpus",
         ),
         (
-            numa(
-                "<cell id='0' cpus='0-3' memory='1' unit='GiB'/><cell id='0' cpus='4-7' memory='1' unit='GiB'/>",
-            ),
-            &["numa-cell-ids"],
-        ),
-        (
-            cpu(
-                "<cache level='3' mode='emulate'/><numa><cell cpus='0-3' memory='1' unit='GiB'/>\
-                 <cell cpus='4-7' memory='1' unit='GiB'/></numa>",
-            ),
-            &["llc-spans-nodes"],
-        ),
-        (
-            cpu("<cache mode='passthrough'/>"),
-            &["host-cache-passthrough"],
-        ),
-        (
-            smt("mode='custom'><model>Opteron_G5</model>"),
-            &["missing-topoext"],
-        ),
-        (
-            smt("mode='custom'><model>EPYC</model><feature policy='disable' name='topoext'/>"),
-            &["missing-topoext"],
-        ),
-        (smt("mode='custom'><model>EPYC</model>"), &[]),
-        (smt("mode='custom'><model>Skylake-Server</model>"), &[]),
-        (smt("mode='host-passthrough'>"), &["missing-topoext"]),
-        (
-            smt("mode='host-passthrough'><feature policy='require' name='topoext'/>"),
-            &[],
-        ),
-        (
-            PINNED.to_owned(),
-            &["memory-strict", "memory-strict", "memory-strict"],
-        ),
-        (VIRT_MANAGER.to_owned(), &["flat-topology"]),
-        (
-            FLAT.to_owned(),
-            &[
-                "flat-topology",
-                "numa-not-covering",
-                "host-cache-passthrough",
-                "placement-auto",
-            ],
-        ),
-        (
-            cpu("").replace(
-                "<cpu ",
-                "<cputune><vcpupin vcpu='9' cpuset='1'/></cputune><cpu ",
-            ),
-            &["pin-without-vcpu", "emulator-not-pinned"],
-        ),
-        (
-            numa("<cell cpus='0-7' memory='2' unit='GiB'/>").replace(
-                "<cpu ",
-                "<numatune><memnode cellid='1' mode='preferred' nodeset='0'/></numatune><cpu ",
-            ),
-            &["memnode-without-cell"],
+            "<cell id='1' cpus='0-3' GIB/><cell id='1' cpus='4-7' GIB/>",
+            "numa-cell-ids",
         ),
     ] {
-        assert_eq!(codes(&lint(&text).unwrap()), expected, "{text}");
+        let cells = cells.replace("GIB", gib);
+        let inner = format!("<cpu>{topology}<numa>{cells}</numa></cpu>");
+        assert_eq!(lint_of(&inner), expected, "{cells}");
     }
+    let nodes = format!("<numa><cell cpus='0-3' {gib}/><cell cpus='4-7' {gib}/></numa>");
+    let cpu = format!("<cpu>{topology}{nodes}</cpu>");
+    let emulated = format!("<cpu>{topology}<cache level='3' mode='emulate'/>{nodes}</cpu>");
+    assert_eq!(lint_of(&emulated), "llc-spans-nodes");
+    let memnode = "<numatune><memnode cellid='2' mode='preferred' nodeset='0'/></numatune>";
+    assert_eq!(lint_of(&format!("{cpu}{memnode}")), "memnode-without-cell");
+    let pin = "<cputune><vcpupin vcpu='9' cpuset='1'/></cputune>";
+    assert_eq!(
+        lint_of(&format!("{cpu}{pin}")),
+        "pin-without-vcpu emulator-not-pinned"
+    );
+    let of_file = |text: &str| codes(&lint(text).unwrap()).join(" ");
+    assert_eq!(of_file(PINNED), "memory-strict memory-strict memory-strict");
+    assert_eq!(of_file(VIRT_MANAGER), "flat-topology");
+    let flat = "flat-topology numa-not-covering host-cache-passthrough placement-auto";
+    assert_eq!(of_file(FLAT), flat);
 }
 
 #[test]
 fn hostile_sizes_do_not_take_time_or_memory() {
     let domain = |inner: &str| format!("<domain><vcpu>4096</vcpu>{inner}</domain>");
     let attributes = |name: &str, count: usize| {
-        (0..count)
-            .map(|at| format!(" {name}{at}='x'"))
-            .collect::<String>()
+        let all: Vec<String> = (0..count).map(|at| format!(" {name}{at}='x'")).collect();
+        all.concat()
     };
     for text in [
         "<domain>".repeat(100_000),
@@ -681,7 +625,7 @@ proptest! {
         let text = write(&from, &KVM).text;
         let edited = edit(&text, &to, &KVM).unwrap().text;
         let expected = Spec { name: from.name, ..to };
-        prop_assert_eq!(carried(&read(&edited).unwrap()), expected.clone());
+        prop_assert_eq!(&carried(&read(&edited).unwrap()), &expected);
         prop_assert_eq!(edit(&edited, &expected, &KVM).unwrap().text, edited);
     }
 

@@ -274,8 +274,8 @@ fn advice(spec: &Spec, findings: &mut Vec<Finding>) {
     if !spec.pins.is_empty() {
         findings.push(Finding::warning(
             "affinity-one-set",
-            "affinity is one set for vCPUs, I/O and emulator threads alike, so they get in each other's way; per-vCPU \
-             placement is the work of `vtopo agent`",
+            "affinity is one set for vCPUs, I/O and emulator threads alike, so they get in each other's way; bind the \
+             vCPU threads one by one where that matters",
         ));
     }
     let model = match &spec.cpu {

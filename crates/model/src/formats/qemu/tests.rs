@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::smp::tests::{carried, mangled, vms};
+use super::super::smp::tests::{carried, difference, line, mangled, vms};
 use super::super::{Accelerator, Target};
 use super::*;
 use crate::GuestTopology;
@@ -18,30 +18,6 @@ const KVM: Target = Target {
     vendor: Vendor::Intel,
     qemu_major: 10,
 };
-
-/// What a topology says, in a line: vCPUs, levels, nodes with memory and host nodes, LLCs.
-fn line(topology: &GuestTopology) -> String {
-    let GuestTopology {
-        vcpus,
-        sockets,
-        dies,
-        modules,
-        cores,
-        threads,
-        ..
-    } = topology;
-    let mut text = format!("{vcpus} = {sockets}x{dies}x{modules}x{cores}x{threads}");
-    for node in &topology.numa_nodes {
-        text += &format!(
-            " | {} {}M {:?}",
-            node.vcpus, node.memory_mib, node.host_nodes
-        );
-    }
-    for llc in &topology.llcs {
-        text += &format!(" L{}", llc.vcpus);
-    }
-    text
-}
 
 fn shape(text: &str) -> String {
     read(text)
@@ -280,23 +256,6 @@ fn an_edit_touches_only_what_changes() {
     ");
 }
 
-/// Lines that differ, before and after.
-fn difference(before: &str, after: &str) -> String {
-    let (before, after): (Vec<&str>, Vec<&str>) =
-        (before.lines().collect(), after.lines().collect());
-    let gone = before
-        .iter()
-        .filter(|line| !after.contains(line))
-        .map(|line| format!("- {line}"));
-    let new = after
-        .iter()
-        .filter(|line| !before.contains(line))
-        .map(|line| format!("+ {line}"));
-    gone.chain(new)
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
-}
-
 #[test]
 fn nodes_come_and_go_with_their_backends() {
     let shapes = [
@@ -416,7 +375,7 @@ proptest! {
         let text = write(&from, &KVM).text;
         let edited = edit(&text, &to, &KVM).unwrap().text;
         let expected = Spec { name: from.name, ..to };
-        prop_assert_eq!(carried(&read(&edited).unwrap()), expected.clone());
+        prop_assert_eq!(&carried(&read(&edited).unwrap()), &expected);
         prop_assert_eq!(edit(&edited, &expected, &KVM).unwrap().text, edited);
     }
 

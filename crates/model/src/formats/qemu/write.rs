@@ -258,7 +258,7 @@ fn device_id(device: &Device) -> String {
 /// What a command line cannot say.
 fn lost_pins(spec: &Spec) -> Option<Finding> {
     let text = format!(
-        "{} vCPUs are pinned; QEMU's command line cannot say it: pin the threads (vtopo apply, taskset)",
+        "{} vCPUs are pinned; QEMU's command line cannot say it: pin the threads by QMP's thread ids and taskset",
         spec.pins.len()
     );
     (!spec.pins.is_empty()).then(|| Finding::info("lost-pins", text))

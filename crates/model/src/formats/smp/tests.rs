@@ -287,6 +287,31 @@ fn cut(topology: &GuestTopology, nodes: &[(u64, BTreeSet<u32>)]) -> Vec<GuestNod
     nodes.collect()
 }
 
+/// What a topology says, in a line: vCPUs, levels, nodes with memory and host nodes, LLCs.
+pub(in super::super) fn line(topology: &GuestTopology) -> String {
+    let levels = levels(topology).map(|level| level.to_string()).join("x");
+    let nodes = topology.numa_nodes.iter().map(|node| {
+        let (vcpus, memory) = (&node.vcpus, node.memory_mib);
+        format!(" | {vcpus} {memory}M {:?}", node.host_nodes)
+    });
+    let llcs = topology.llcs.iter().map(|llc| format!(" L{}", llc.vcpus));
+    let parts: Vec<String> = nodes.chain(llcs).collect();
+    format!("{} = {levels}{}", topology.vcpus, parts.concat())
+}
+
+/// Lines that differ, before and after.
+pub(in super::super) fn difference(before: &str, after: &str) -> String {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (before, after) = (lines(before), lines(after));
+    let gone = before.iter().filter(|line| !after.contains(line));
+    let new = after.iter().filter(|line| !before.contains(line));
+    let all: Vec<String> = gone
+        .map(|line| format!("- {line}\n"))
+        .chain(new.map(|line| format!("+ {line}\n")))
+        .collect();
+    all.concat()
+}
+
 /// What a format can carry of a VM: sizes of caches are the model's own.
 pub(in super::super) fn carried(vm: &Spec) -> Spec {
     let mut vm = vm.clone();

@@ -46,6 +46,14 @@ pub(super) fn difference(old: &EsxiKeys, new: &EsxiKeys) -> Vec<Wanted> {
         .collect()
 }
 
+/// The names of all keys.
+pub(super) fn names() -> Vec<&'static str> {
+    slots(&mut EsxiKeys::default())
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
 fn slots(keys: &mut EsxiKeys) -> [(&'static str, Slot<'_>); 19] {
     use Slot::{Cookie, Digit, Flag, Nodes, Number};
     [

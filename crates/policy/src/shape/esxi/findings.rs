@@ -61,7 +61,7 @@ fn hot_add_hides_numa(decided: &Decided) -> Option<Finding> {
             count(setup.vcpus, "vCPU"),
             100 - 100 / clients
         );
-        Finding::warning("hot-add-hides-numa", text)
+        Finding::warning("hot-add-hides-vnuma", text)
     })
 }
 
@@ -76,7 +76,7 @@ fn memory(decided: &Decided) -> Option<Finding> {
             gib(memory),
             gib(host.memory_mib())
         );
-        return Some(Finding::warning("memory-above-host", text));
+        return Some(Finding::warning("memory-exceeds-host", text));
     }
     let remote = remote_percent(decided);
     (remote > 0).then(|| {
@@ -92,7 +92,7 @@ fn memory(decided: &Decided) -> Option<Finding> {
             gib(memory),
             gib(decided.places.memory_mib)
         );
-        Finding::warning("memory-above-node", text)
+        Finding::warning("memory-exceeds-node", text)
     })
 }
 

@@ -132,7 +132,7 @@ fn hot_add_forces_one_node_unless_allowed() {
     let on = |text| vm(text).on(&host("2x20"), V8_0);
     let shape = on("24 cps=12 hotadd");
     assert_eq!(seen(&shape), "2x12 | 24 | 12+12");
-    assert!(codes(&shape.findings).contains(&"hot-add-hides-numa"));
+    assert!(codes(&shape.findings).contains(&"hot-add-hides-vnuma"));
     let shape = on("24 cps=12 hotadd allowHotadd=TRUE");
     assert_eq!(seen(&shape), "2x12 | 12+12 | 12+12");
     let shape = on("24 cps=12 hotadd hw=19 allowHotadd=TRUE");
@@ -173,7 +173,7 @@ fn memory_beyond_a_node_is_told_with_its_remote_share() {
         let found = shape
             .findings
             .iter()
-            .find(|finding| finding.code == "memory-above-node");
+            .find(|finding| finding.code == "memory-exceeds-node");
         assert_eq!(found.is_some(), told.is_some(), "{text} on {machine}");
         if let (Some(found), Some(told)) = (found, told) {
             assert!(found.text.contains(told), "{}", found.text);
@@ -182,7 +182,7 @@ fn memory_beyond_a_node_is_told_with_its_remote_share() {
     let shape = vm("1 gib=900").on(&host("1x4"), V5_5);
     assert_eq!(
         codes(&shape.findings),
-        ["memory-above-host"],
+        ["memory-exceeds-host"],
         "over-committed, not refused"
     );
 }
