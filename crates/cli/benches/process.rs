@@ -21,10 +21,10 @@ fn vtopo(arguments: &[&str]) {
 fn processes(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("host.xml");
-    let topology = Topology::builder()
+    let builder = Topology::builder()
         .from_synthetic(SYNTHETIC)
-        .and_then(|builder| Ok(builder.build()?))
         .expect("the text is ours");
+    let topology = builder.build().expect("the text is ours");
     let xml = topology
         .export_xml(XMLExportFlags::empty())
         .expect("hwloc writes what it made")

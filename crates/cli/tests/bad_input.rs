@@ -1,6 +1,8 @@
 //! What is wrong, broken or hostile: one message that says what to do, exit code 2, nothing on standard output, no file
 //! half written. A panic or a signal fails every test here.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The answers of every command, as a user gets them: golden texts, and the JSON contract by parsing.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 use std::path::Path;
 

@@ -2,6 +2,9 @@
 //! what we would pass ourselves. libvirt runs inside virsh (`qemu:///embed`) with all its files in a temporary folder:
 //! no daemon, and nothing of the machine's own libvirt is touched. Skipped where virsh 11 or its QEMU driver is missing.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::print_stdout, reason = "why a test is skipped")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -9,7 +12,7 @@ use std::process::{Command, Output};
 
 use model::formats::{Accelerator, Target, libvirt, qemu};
 use model::host::Vendor;
-use model::vm::GuestCpu;
+use model::vm::{Device, GuestCpu, Pin};
 use model::{GuestTopology, Spec};
 
 #[path = "data/shapes.rs"]
@@ -76,62 +79,82 @@ fn an_edited_dumpxml_has_the_new_shape() {
 }
 
 #[test]
-fn models_hugepages_and_devices_are_accepted() {
+fn models_and_hugepages_are_passed_on() {
     let Some(libvirt) = Libvirt::new() else {
         return;
     };
-    let (_, two_nodes) = shapes::all()
-        .into_iter()
-        .find(|(name, _)| *name == "threads")
-        .unwrap();
-    let with = |name: &str, change: &dyn Fn(&mut Spec)| {
-        let mut vm = Spec {
-            name: name.to_owned(),
-            ..two_nodes.clone()
-        };
-        change(&mut vm);
-        (name.to_owned(), vm)
-    };
     let vms = [
-        with("hugepages", &|vm| vm.hugepage_kib = Some(2048)),
-        with("amd-model", &|vm| {
-            vm.cpu = GuestCpu::Named("EPYC-Rome".to_owned())
+        two_nodes("hugepages", |vm| vm.hugepage_kib = Some(2048)),
+        two_nodes("amd-model", |vm| {
+            vm.cpu = GuestCpu::Named("EPYC-Rome".into());
         }),
-        with("intel-model", &|vm| {
-            vm.cpu = GuestCpu::Named("Skylake-Server".to_owned())
+        two_nodes("intel-model", |vm| {
+            vm.cpu = GuestCpu::Named("Skylake-Server".into());
         }),
-        with("odd name <&'\">", &|vm| {
-            vm.guest_os = Some("http://debian.org/debian/12".to_owned())
+        two_nodes("odd name <&'\">", |vm| {
+            vm.guest_os = Some("http://debian.org/debian/12".into());
         }),
     ];
     let domains: Vec<Domain> = vms
         .iter()
-        .map(|(name, vm)| Domain::new(name, vm, libvirt::write(vm, &TCG).text))
+        .map(|vm| Domain::new(&vm.name, vm, libvirt::write(vm, &TCG).text))
         .collect();
     for (domain, argv) in domains.iter().zip(libvirt.define(&domains)) {
         check(domain, &argv);
     }
-    // libvirt defines these on any machine, and translates them only where KVM and VFIO work.
-    let devices = shapes::with_devices();
-    let (_, host_cpu) = with("host-cpu", &|_| ());
-    let defined_only = [
-        Domain::new("devices", &devices, libvirt::write(&devices, &TCG).text),
-        Domain::new(
-            "host-cpu",
-            &host_cpu,
-            libvirt::write(&host_cpu, &KVM_AMD).text,
-        ),
-    ];
-    libvirt.validate(&defined_only);
-    for domain in &defined_only {
+}
+
+/// libvirt defines these on any machine, but translates them only where KVM and VFIO work.
+#[test]
+fn devices_and_the_hosts_cpu_are_kept() {
+    let Some(libvirt) = Libvirt::new() else {
+        return;
+    };
+    let device = |address: &str, guest_node: Option<u32>| Device {
+        name: "hostdev".to_owned() + if guest_node.is_some() { "1" } else { "0" },
+        address: address.to_owned(),
+        guest_node,
+    };
+    let devices = two_nodes("devices", |vm| {
+        vm.devices = vec![
+            device("0000:42:00.1", None),
+            device("0000:41:00.0", Some(1)),
+        ];
+        vm.pins = vec![Pin {
+            vcpu: 0,
+            cpus: "0-3".parse().unwrap(),
+        }];
+    });
+    let host = two_nodes("host-cpu", |vm| vm.cpu = GuestCpu::Host);
+    for (vm, target) in [(devices, TCG), (host, KVM_AMD)] {
+        let domain = Domain::new(&vm.name, &vm, libvirt::write(&vm, &target).text);
+        libvirt.validate(std::slice::from_ref(&domain));
         libvirt.run(&format!("define --validate {}", domain.file()));
-        let dumped = libvirt.dump(&domain.name);
-        let (ours, theirs) = (
+        let seen = libvirt::read(&libvirt.dump(&domain.name)).unwrap();
+        assert_eq!(
+            seen,
             libvirt::read(&domain.text).unwrap(),
-            libvirt::read(&dumped).unwrap(),
+            "{}",
+            domain.what
         );
-        assert_eq!(theirs, ours, "{}", domain.what);
+        assert_eq!(
+            (seen.devices, seen.pins),
+            (vm.devices, vm.pins),
+            "{}",
+            domain.what
+        );
     }
+}
+
+/// A VM of two nodes, dies and threads, with a change.
+fn two_nodes(name: &str, change: impl Fn(&mut Spec)) -> Spec {
+    let (_, mut vm) = shapes::all()
+        .into_iter()
+        .find(|(name, _)| *name == "threads")
+        .unwrap();
+    name.clone_into(&mut vm.name);
+    change(&mut vm);
+    vm
 }
 
 /// Compares what libvirt passes to QEMU with the shape, word by word and as we read it.
@@ -221,7 +244,7 @@ impl Libvirt {
             .iter()
             .all(|tool| Command::new(tool).arg("--version").output().is_ok());
         if major.is_none_or(|major| major < 11) || !tools {
-            eprintln!(
+            println!(
                 "skipped: virsh 11 or later, virt-xml-validate, xmllint or QEMU is not installed"
             );
             return None;
@@ -242,7 +265,7 @@ impl Libvirt {
         fs::write(folder.path().join("root/etc/qemu.conf"), conf).unwrap();
         let libvirt = Self { folder };
         if !libvirt.virsh("version").status.success() {
-            eprintln!(
+            println!(
                 "skipped: libvirt's QEMU driver is not installed (libvirt-daemon-driver-qemu)"
             );
             return None;

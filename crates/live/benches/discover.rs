@@ -9,10 +9,10 @@ use live::discover;
 const SYNTHETIC: &str = "pack:2 numa:1 l3:16 l2:8 l1d:1 l1i:1 core:1 pu:2";
 
 fn read(criterion: &mut Criterion) {
-    let topology = Topology::builder()
+    let builder = Topology::builder()
         .from_synthetic(SYNTHETIC)
-        .and_then(|builder| Ok(builder.build()?))
         .expect("the text is ours");
+    let topology = builder.build().expect("the text is ours");
     let xml = topology
         .export_xml(XMLExportFlags::empty())
         .expect("hwloc writes what it made")

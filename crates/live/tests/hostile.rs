@@ -63,7 +63,7 @@ impl Dice {
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % end.max(1) as u64).unwrap()
+        usize::try_from((mixed ^ (mixed >> 31)) % end.max(1) as u64).expect("it is below a usize")
     }
 }
 
@@ -71,7 +71,7 @@ impl Dice {
 fn values(text: &str) -> Vec<std::ops::Range<usize>> {
     let starts = text.match_indices("=\"").map(|(at, _)| at + 2);
     starts
-        .map(|start| start..start + text[start..].find('"').unwrap())
+        .map(|start| start..start + text[start..].find('"').expect("a value ends"))
         .collect()
 }
 

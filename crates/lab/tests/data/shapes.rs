@@ -1,11 +1,10 @@
 //! Shapes that both emulators' tests write and start.
 
 use model::guest::Level;
-use model::vm::{Device, Pin};
 use model::{GuestLlc, GuestNode, GuestTopology, Spec};
 
 /// VMs of all kinds, each with the name of what is special about it.
-pub fn all() -> Vec<(&'static str, Spec)> {
+pub(crate) fn all() -> Vec<(&'static str, Spec)> {
     let mut vms = vec![
         ("one", vm(1, [1, 1, 1, 1, 1], Level::Socket, 0)),
         ("flat", vm(4, [4, 1, 1, 1, 1], Level::Socket, 0)),
@@ -29,29 +28,9 @@ pub fn all() -> Vec<(&'static str, Spec)> {
     vms
 }
 
-/// A VM with two passed-through devices, one on a vNUMA node.
-pub fn with_devices() -> Spec {
-    let mut vm = vm(8, [2, 1, 1, 4, 1], Level::Socket, 2);
-    "devices".clone_into(&mut vm.name);
-    let device = |address: &str, guest_node| Device {
-        name: String::new(),
-        address: address.to_owned(),
-        guest_node,
-    };
-    vm.devices = vec![
-        device("0000:41:00.0", Some(1)),
-        device("0000:42:00.1", None),
-    ];
-    vm.pins = vec![Pin {
-        vcpu: 0,
-        cpus: "0-3".parse().expect("a CPU set"),
-    }];
-    vm
-}
-
 /// A VM of `[sockets, dies, modules, cores, threads]` with the LLCs of a level and `nodes` equal vNUMA nodes of 64 MiB,
 /// backed by host node 0.
-pub fn vm(vcpus: u32, levels: [u32; 5], llc: Level, nodes: u32) -> Spec {
+fn vm(vcpus: u32, levels: [u32; 5], llc: Level, nodes: u32) -> Spec {
     let mut topology = GuestTopology::uniform(vcpus, levels);
     let llcs = topology.blocks(topology.slots_in(llc)).into_iter();
     topology.llcs = llcs
