@@ -156,7 +156,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "N")]
     pub(crate) cores_per_socket: Option<u32>,
     /// Number of vNUMA nodes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) numa_nodes: Option<u32>,
     /// Threads per core shown to the guest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
@@ -191,7 +191,7 @@ pub(crate) struct ShapeCommand {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) emit: Option<FormatArg>,
     /// Where `--emit` writes; standard output when absent
-    #[arg(long, short, value_name = "FILE", requires = "emit")]
+    #[arg(long = "output", short, value_name = "FILE", requires = "emit")]
     pub(crate) output_file: Option<PathBuf>,
     /// Major version of the QEMU that `--emit` writes for
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -224,7 +224,7 @@ pub(crate) struct VerifyCommand {
     #[arg(long)]
     pub(crate) full_memory: bool,
     /// Compare a running guest's `lscpu -J` or Coreinfo output instead of booting one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "full_memory"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "full_memory")]
     pub(crate) guest_report: Option<PathBuf>,
     /// Print what the guest's own tools say: lscpu, numactl, a CoreInfo-style map
     #[arg(long)]
@@ -244,7 +244,7 @@ pub(crate) struct ConvertCommand {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: FormatArg,
     /// Where to write; standard output when absent
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long = "output", short, value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
     /// Shape the VM by this rule first, instead of keeping the topology it has
     #[arg(long, value_enum, value_name = "RULE")]

@@ -35,6 +35,12 @@ pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Failure> {
         let text = format!("{} has more than {} MiB", path.display(), limit >> 20);
         return Err(Failure::new(text).help("give a VM or host description; those are small"));
     }
+    if let Some(at) = bytes.iter().position(|&byte| byte == 0) {
+        return Err(Failure::new(format!(
+            "{} holds a NUL byte (byte {at}): it is no text file",
+            path.display()
+        )));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Failure::new(format!("{} is not UTF-8 text (byte {at})", path.display()))
@@ -43,7 +49,8 @@ pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Failure> {
 }
 
 /// Writes a file through a temporary neighbour and a rename, so that a reader sees the old or the new file and a
-/// failure leaves the old one; permissions of an existing file are kept. `-` is standard output.
+/// failure leaves the old one; owner and permissions of an existing file are kept. What is no regular file (a pipe, a
+/// device) is written in place, `-` is standard output.
 ///
 /// # Errors
 /// The folder or the file cannot be written.
@@ -54,36 +61,48 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error| Failure::file("write", path, &error);
     // A link stays a link: the file it names is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let old = fs::metadata(&target).ok();
+    if old.as_ref().is_some_and(fs::Metadata::is_dir) {
+        return Err(Failure::new(format!(
+            "{} is a folder, not a file",
+            path.display()
+        )));
+    }
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .open(&target)
+            .map_err(failed)?;
+        return file.write_all(text.as_bytes()).map_err(failed);
+    }
+    if old.as_ref().is_some_and(|old| old.permissions().readonly()) {
+        return Err(Failure::new(format!("{} is read-only", path.display()))
+            .help("give another --output, or make it writable"));
+    }
+    replace(&target, text, old.as_ref()).map_err(failed)
+}
+
+fn replace(target: &Path, text: &str, old: Option<&fs::Metadata>) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let folder = match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let permissions = match fs::metadata(&target) {
-        Ok(metadata) if metadata.permissions().readonly() => {
-            return Err(Failure::new(format!("{} is read-only", path.display()))
-                .help("give another --output, or make it writable"));
-        }
-        Ok(metadata) => Some(metadata.permissions()),
-        Err(_) => None,
-    };
+    // As readable as any new file: the process's umask takes away what it should.
+    let usual = fs::Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new()
         .prefix(".vtopo-")
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    let permissions = permissions.unwrap_or_else(new_file_permissions);
-    file.as_file()
-        .set_permissions(permissions)
-        .map_err(failed)?;
-    file.persist(&target).map_err(|error| failed(error.error))?;
+        .permissions(usual)
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    if let Some(old) = old {
+        // Only root may give a file away; for others it is theirs already, or the rename made it so.
+        let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
+        file.as_file().set_permissions(old.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(target)?;
     Ok(())
-}
-
-/// Temporary files are private; a file the user asked for is readable as usual.
-fn new_file_permissions() -> fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    fs::Permissions::from_mode(0o644)
 }
 
 #[cfg(test)]
@@ -115,6 +134,28 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         assert!(write_text(&path, "yours").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_in_place() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        write_text(&pipe, "through").unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        assert!(write_text(folder.path(), "x").is_err());
     }
 
     #[test]

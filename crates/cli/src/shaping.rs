@@ -98,7 +98,19 @@ pub(crate) fn emit(
 ) -> Result<Written, ParseError> {
     match &vm.file {
         Some(file) if file.format == format => format.edit(&file.text, spec, &target),
-        _ => Ok(format.write(spec, &target)),
+        Some(file) => {
+            let mut written = format.write(spec, &target);
+            written.findings.push(Finding::warning(
+                "lost-other-settings",
+                format!(
+                    "from the {} file only name, vCPUs, memory, topology, CPU model, bindings and passed-through \
+                     devices are carried over: add disks, network, firmware and the rest to the new file",
+                    file.format.as_str()
+                ),
+            ));
+            Ok(written)
+        }
+        None => Ok(format.write(spec, &target)),
     }
 }
 

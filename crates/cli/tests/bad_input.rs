@@ -338,16 +338,7 @@ fn mutated_machines_never_kill_the_program() {
 fn outputs_that_cannot_be_written_leave_what_was_there() {
     let folder = tempfile::tempdir().unwrap();
     let vm = [
-        "shape",
-        "--vcpus",
-        "8",
-        "--memory",
-        "8G",
-        "--host",
-        HOST,
-        "--emit",
-        "libvirt",
-        "--output-file",
+        "shape", "--vcpus", "8", "--memory", "8G", "--host", HOST, "--emit", "libvirt", "--output",
     ];
     let missing = folder.path().join("no/such/folder/vm.xml");
     refused(

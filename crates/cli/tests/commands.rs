@@ -236,7 +236,7 @@ fn every_format_is_emitted() {
         answer(
             &[
                 &SHAPE[..],
-                &["--emit", format, "--output-file", path.to_str().unwrap()],
+                &["--emit", format, "--output", path.to_str().unwrap()],
             ]
             .concat(),
         );
@@ -262,7 +262,7 @@ fn a_vm_is_converted_between_all_formats() {
                 file,
                 "--to",
                 to,
-                "--output-file",
+                "--output",
                 path.to_str().unwrap(),
             ]);
             let converted =
@@ -293,7 +293,7 @@ fn check() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("good.xml");
     let path = path.to_str().unwrap();
-    answer(&[&SHAPE[..], &["--emit", "libvirt", "--output-file", path]].concat());
+    answer(&[&SHAPE[..], &["--emit", "libvirt", "--output", path]].concat());
     let good = json(&["check", path, "--host", "epyc-7702-2s", "--strict"]);
     assert_eq!(keys(&good), ["findings", "format", "host", "ok", "vm"]);
     let errors = good["findings"]

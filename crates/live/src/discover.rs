@@ -9,10 +9,9 @@ mod xml;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use hwlocality::Topology;
 use hwlocality::topology::builder::{TopologyBuilder, TypeFilter};
 use model::Host;
-use model::host::HostError;
+use model::host::{HostError, Parts};
 
 /// Largest XML text that is read, in bytes. The largest of hwloc's own test machines (1536 CPUs) has 3 MiB.
 pub const MAX_XML_BYTES: usize = 64 << 20;
@@ -63,8 +62,7 @@ pub enum DiscoverError {
 /// hwloc cannot read `/sys`, or what it reads contradicts itself.
 pub fn this_system() -> Result<Host, DiscoverError> {
     let system = |problem: String| DiscoverError::System { problem };
-    let topology = load(Ok).map_err(system)?;
-    let mut parts = convert::parts("live", &topology);
+    let mut parts = load("live", Ok).map_err(system)?;
     sysfs::complete(&mut parts);
     Ok(Host::from_parts(parts)?)
 }
@@ -76,9 +74,11 @@ pub fn this_system() -> Result<Host, DiscoverError> {
 pub fn from_xml(name: &str, text: &str) -> Result<Host, DiscoverError> {
     let text = xml::checked(text)?;
     let refuse = |problem: String| DiscoverError::Xml { problem };
-    let topology = load(|builder| builder.from_xml(&text).map_err(|error| error.to_string()))
-        .map_err(refuse)?;
-    Ok(Host::from_parts(convert::parts(name, &topology))?)
+    let parts = load(name, |builder| {
+        builder.from_xml(&text).map_err(|error| error.to_string())
+    })
+    .map_err(refuse)?;
+    Ok(Host::from_parts(parts)?)
 }
 
 /// The machine an hwloc synthetic text describes, e.g. `pack:2 numa:2 l3:4 core:4 pu:2`. Memory is unknown (0) unless
@@ -92,13 +92,12 @@ pub fn from_synthetic(text: &str) -> Result<Host, DiscoverError> {
         problem,
     };
     check_synthetic(text).map_err(refuse)?;
-    let topology = load(|builder| {
+    let mut parts = load(text, |builder| {
         builder
             .from_synthetic(text)
             .map_err(|error| error.to_string())
     })
     .map_err(refuse)?;
-    let mut parts = convert::parts(text, &topology);
     if !text.contains("memory=") {
         for node in &mut parts.nodes {
             node.memory_mib = 0;
@@ -108,11 +107,12 @@ pub fn from_synthetic(text: &str) -> Result<Host, DiscoverError> {
     Ok(Host::from_parts(parts)?)
 }
 
-/// Builds a topology with every cache and the important devices. The bindings assert what they expect of hwloc; a
+/// The parts of a machine with every cache and the important devices. The bindings assert what they expect of hwloc; a
 /// description odd enough to break such an assertion is an error, not the end of the program.
 fn load(
+    name: &str,
     source: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, String>,
-) -> Result<Topology, String> {
+) -> Result<Parts, String> {
     let build = || {
         let builder = source(TopologyBuilder::new())?;
         let builder = builder
@@ -120,7 +120,8 @@ fn load(
             .map_err(|error| error.to_string())?
             .with_io_type_filter(TypeFilter::KeepImportant)
             .map_err(|error| error.to_string())?;
-        builder.build().map_err(|error| error.to_string())
+        let topology = builder.build().map_err(|error| error.to_string())?;
+        Ok(convert::parts(name, &topology))
     };
     catch_unwind(AssertUnwindSafe(build))
         .unwrap_or_else(|_| Err("hwloc gave an answer its bindings refuse".into()))

@@ -37,6 +37,12 @@ pub fn check(subject: &Subject) -> Vec<Finding> {
 fn size(subject: &Subject) -> Vec<Finding> {
     let (vm, host) = (subject.vm, subject.host);
     let mut findings = Vec::new();
+    if vm.memory_mib == 0 {
+        findings.push(Finding::error(
+            "no-memory",
+            "the file states no memory: the VM cannot start",
+        ));
+    }
     if vm.vcpus as usize > host.cpus.len() {
         let text = format!(
             "{} vCPUs on a host of {} CPUs wait for each other",

@@ -1,6 +1,6 @@
 //! `vtopo convert`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::formats::{Format, Written};
 use serde::Serialize;
@@ -23,6 +23,21 @@ pub(super) fn run(command: &ConvertCommand) -> Result<Answer, Failure> {
     let vm = vms::read(&command.file)?;
     let from = vm.file.as_ref().map_or(Format::Vmx, |file| file.format);
     let to = Format::from(command.to);
+    let same = |output: &PathBuf| {
+        std::fs::canonicalize(output).ok() == std::fs::canonicalize(&command.file).ok()
+    };
+    if from != to
+        && command.file != Path::new("-")
+        && command
+            .output_file
+            .as_ref()
+            .is_some_and(|output| output.exists() && same(output))
+    {
+        return Err(Failure::new(
+            "the output is the input, which is in another format and would be lost",
+        )
+        .help("give another --output"));
+    }
     let mut spec = vm.spec.clone();
     let mut findings = Vec::new();
     let mut target = model::formats::Target {

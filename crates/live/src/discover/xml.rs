@@ -1,7 +1,7 @@
 //! Reads an XML text before hwloc's C parser does, and writes anew what hwloc may see.
 //!
 //! hwloc trusts an XML to be its own: where objects contradict each other it stops the process by assertion, loops or
-//! writes to standard error (`hwloc_look_xml` of hwloc 2.9 says so: "We should check that the existing object sets
+//! writes to standard error (`hwloc_look_xml` of hwloc says so: "We should check that the existing object sets
 //! are consistent"). So the tree is checked here by the rules of `hwloc_topology_check`, and hwloc gets only the
 //! elements and attributes that were checked.
 

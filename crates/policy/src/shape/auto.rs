@@ -45,7 +45,7 @@ pub fn shape(request: &Request) -> Result<Shape, Refusal> {
     }
     check_overrides(request)?;
     let want = want(request);
-    let (fit, complete) = fit::fit(request.host, &want);
+    let (fit, missing) = fit::fit(request.host, &want);
     let topology = match request.overrides.cores_per_socket {
         Some(cores) if cores > 0 => with_cores_per_socket(request, &want, &fit, cores),
         _ => with_packages(request, &want, &fit),
@@ -54,7 +54,7 @@ pub fn shape(request: &Request) -> Result<Shape, Refusal> {
     let mut shape = Shape {
         reasons: explain::reasons(request, &want, &fit, &topology),
         rejected: explain::rejected(request, &want, &fit, &topology),
-        findings: explain::findings(request, &want, &fit, complete, &topology),
+        findings: explain::findings(request, &want, &fit, missing, &topology),
         topology,
         numa_clients: Vec::new(),
         device_nodes,
@@ -107,28 +107,58 @@ fn check_overrides(request: &Request) -> Result<(), Refusal> {
 
 /// What has to be fitted: slots, memory and threads after the person's decisions.
 fn want(request: &Request) -> Want {
-    let (vm, host, overrides) = (request.vm, request.host, &request.overrides);
-    let host_threads = host.threads_per_core();
-    let cores = u32::try_from(host.cores.len()).unwrap_or(u32::MAX);
-    let asked = overrides.threads_per_core.or(vm.esxi.num_smt).unwrap_or(1);
-    let needs_siblings = vm.vcpus > cores || overrides.prefer_ht == Some(true);
-    let threads = match request.goal {
-        Goal::Latency => 1,
-        _ if needs_siblings && vm.vcpus.is_multiple_of(host_threads) => host_threads,
-        _ => asked.min(host_threads),
-    };
-    let hot_add = overrides.hot_add.or(vm.esxi.vcpu_hotadd).unwrap_or(false);
-    let host_cpus = u32::try_from(host.cpus.len()).unwrap_or(u32::MAX);
-    let max = overrides.max_vcpus.or(vm.max_vcpus);
-    let max = max.or_else(|| hot_add.then(|| (vm.vcpus.saturating_mul(2)).min(host_cpus)));
-    Want {
-        slots: max.unwrap_or(vm.vcpus).max(vm.vcpus),
+    let (vm, overrides) = (request.vm, &request.overrides);
+    let threads = threads(request);
+    let want = Want {
+        slots: vm.vcpus,
         memory_mib: vm.memory_mib,
         threads,
+        whole_host: vm.vcpus > cores(request.host),
         nodes: overrides.numa_nodes,
         hugepage_kib: vm.hugepage_kib,
         near: device_host_nodes(request),
+    };
+    let hot_add = overrides.hot_add.or(vm.esxi.vcpu_hotadd).unwrap_or(false);
+    let slots = match overrides.max_vcpus.or(vm.max_vcpus) {
+        Some(max) => max.max(vm.vcpus),
+        // Nobody said how many: twice as many, as far as the nodes that the VM needs anyway have cores for them.
+        None if hot_add => {
+            let (fit, _) = fit::fit(request.host, &want);
+            let room = fit.nodes() * fit.node_cores * threads;
+            vm.vcpus.saturating_mul(2).min(room).max(vm.vcpus)
+        }
+        None => vm.vcpus,
+    };
+    Want { slots, ..want }
+}
+
+/// Threads per core that are used and shown: siblings only when asked for, or when there are not enough cores.
+fn threads(request: &Request) -> u32 {
+    let (vm, host, overrides) = (request.vm, request.host, &request.overrides);
+    let has = host.threads_per_core();
+    let node = host
+        .cpu_nodes()
+        .map(|(_, node)| host.cores_in(&node.cpus))
+        .max()
+        .unwrap_or(0);
+    let prefers = overrides.prefer_ht.or(vm.esxi.prefer_ht) == Some(true) && vm.vcpus > node;
+    // Cores without siblings (hybrid processors) do not take two vCPUs.
+    let with_siblings = host
+        .cores
+        .iter()
+        .filter(|core| core.cpus.len() >= has as usize)
+        .count();
+    let siblings_suffice = vm.vcpus as usize <= with_siblings * has as usize;
+    let asked = overrides.threads_per_core.or(vm.esxi.num_smt).unwrap_or(1);
+    match request.goal {
+        Goal::Latency => 1,
+        _ if (vm.vcpus > cores(host) || prefers) && siblings_suffice => has,
+        _ => asked.min(has),
     }
+}
+
+fn cores(host: &Host) -> u32 {
+    u32::try_from(host.cores.len()).unwrap_or(u32::MAX)
 }
 
 /// Host nodes (the kernel's numbers) of the VM's passed-through devices.
@@ -173,7 +203,7 @@ fn with_cores_per_socket(
     per_socket: u32,
 ) -> GuestTopology {
     let vcpus = request.vm.vcpus;
-    let cores = vcpus / want.threads;
+    let cores = vcpus.div_ceil(want.threads);
     let per_node = cores.div_ceil(fit.nodes());
     let fits = |&part: &u32| {
         per_socket.is_multiple_of(part)
@@ -209,7 +239,10 @@ fn cut(request: &Request, fit: &Fit, topology: &mut GuestTopology, group: u32) {
         })
         .collect();
     let blocks = topology.blocks(group * fit.groups);
-    let shares = split_memory(request.vm.memory_mib, fit.host_nodes.len());
+    let shares = split_memory(
+        request.vm.memory_mib,
+        &weights(topology, fit, group * fit.groups),
+    );
     topology.numa_nodes = fit
         .host_nodes
         .iter()
@@ -248,10 +281,43 @@ fn distances(host: &Host, nodes: &[GuestNode]) -> Vec<Vec<u32>> {
 /// SLIT distance of a node to itself (ACPI 6.5, section 5.2.17).
 const LOCAL: u32 = 10;
 
-/// Equal shares in MiB, the remainder to the first nodes.
-fn split_memory(memory_mib: u64, nodes: usize) -> impl Iterator<Item = u64> {
-    let nodes = nodes as u64;
-    (0..nodes).map(move |node| memory_mib / nodes + u64::from(node < memory_mib % nodes))
+/// What each vNUMA node's memory is measured by: its slots, so that every vCPU has the same; all alike where a share
+/// would not fit its host node.
+fn weights(topology: &GuestTopology, fit: &Fit, per_node: u32) -> Vec<u64> {
+    let slots = u64::from(fit.slots);
+    let weight = |node: u64| {
+        slots
+            .saturating_sub(node * u64::from(per_node))
+            .min(u64::from(per_node))
+    };
+    let weights: Vec<u64> = (0..u64::from(fit.nodes())).map(weight).collect();
+    let largest = fit.memory_mib.saturating_mul(weights[0]) / slots.max(1);
+    let fits = fit.node_memory_mib == 0 || largest <= fit.node_memory_mib;
+    if fits && topology.vcpus > 1 {
+        weights
+    } else {
+        vec![1; weights.len()]
+    }
+}
+
+/// Shares in MiB by weight, the remainder to the first nodes that have any.
+fn split_memory(memory_mib: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u64 = weights.iter().sum::<u64>().max(1);
+    let mut shares: Vec<u64> = weights
+        .iter()
+        .map(|weight| memory_mib / sum * weight + memory_mib % sum * weight / sum)
+        .collect();
+    let mut left = memory_mib - shares.iter().sum::<u64>();
+    for (share, _) in shares
+        .iter_mut()
+        .zip(weights)
+        .filter(|(_, weight)| **weight > 0)
+    {
+        let more = left.min(1);
+        *share += more;
+        left -= more;
+    }
+    shares
 }
 
 /// The vNUMA node of each device, and what cannot be had.

@@ -1,7 +1,7 @@
 //! The comparison as a person reads it: a column per guest, then what the guest's own tools say.
 
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
-use lab::compare::{Field, show};
+use lab::compare::{Field, NOT_REPORTED, NOT_SHOWN, show};
 use lab::report::coreinfo_map;
 use model::Finding;
 
@@ -31,7 +31,7 @@ const MAP_VCPUS: usize = 32;
 pub(super) fn comparison(guests: &[Guest], tools: bool, style: Style) -> String {
     let mut text = fields(guests, style) + "\n" + &lscpu(guests, style);
     for guest in guests {
-        if tools || guest.seen.online.len() <= MAP_VCPUS {
+        if !guest.seen.cpus.is_empty() && (tools || guest.seen.online.len() <= MAP_VCPUS) {
             text += &format!(
                 "\nCoreInfo-style map of the guest under rule {}\n{}",
                 guest.rule,
@@ -104,6 +104,9 @@ fn fields(guests: &[Guest], style: Style) -> String {
 
 fn cell(field: &Field, style: Style) -> Cell {
     let seen = show(&field.seen);
+    if field.ok && [NOT_REPORTED, NOT_SHOWN].contains(&seen.as_str()) {
+        return Cell::new(format!("– {seen}"));
+    }
     let (text, colour) = if field.ok {
         (format!("✓ {seen}"), Color::Green)
     } else {

@@ -1,4 +1,4 @@
-//! The rules that the objects of a topology keep, as `hwloc_topology_check` of hwloc 2.9 asserts them.
+//! The rules that the objects of a topology keep, as `hwloc_topology_check` of hwloc asserts them.
 
 use model::cpuset::MAX_CPUS;
 use model::{CpuId, CpuSet};

@@ -2,7 +2,7 @@
 
 use model::{Finding, GuestTopology, Reason};
 
-use super::fit::{Complete, Fit, Want};
+use super::fit::{Fit, Missing, Want};
 use super::reason;
 use crate::shape::{Goal, Request};
 
@@ -56,7 +56,7 @@ pub(super) fn reasons(
     });
     if topology.maxcpus() > topology.vcpus {
         let text = format!(
-            "{} of {} slots are present, filled in index order, because the levels above a vCPU must be even",
+            "{} of {} slots are present, filled in index order, because QEMU wants every socket and die alike",
             topology.vcpus,
             topology.maxcpus()
         );
@@ -89,9 +89,10 @@ fn nodes(request: &Request, want: &Want, fit: &Fit) -> Reason {
         );
     }
     let memory = gib(want.memory_mib);
-    if vcpus <= room && want.memory_mib > fit.node_memory_mib && fit.node_memory_mib > 0 {
+    let by_cpus = vcpus.div_ceil(room.max(1));
+    if by_cpus < n_nodes && !want.whole_host && fit.node_memory_mib > 0 {
         let text = format!(
-            "{vcpus} vCPUs would fit the {room} {unit} of one node, but {memory} do not fit its {}: \
+            "{vcpus} vCPUs would fit the {room} {unit} of {by_cpus} node(s), but {memory} do not fit {} each: \
              {n_nodes} nodes, so that each part of the memory is local to the vCPUs that see it",
             gib(fit.node_memory_mib)
         );
@@ -195,10 +196,10 @@ pub(super) fn rejected(
         rejected.push(reason("flat", text));
     }
     if topology.llcs.len() > topology.numa_nodes.len() {
-        let (nodes, per_node) = (topology.numa_nodes.len(), fit.groups);
         let text = format!(
-            "one cache per socket, as ESXi 8 does it: the guest would take {} caches for {nodes} and bounce lines \
-             between {per_node} of them unawares",
+            "one cache per vNUMA node, as ESXi sized sockets: the guest would see {} where it runs on {}, and move \
+             threads between them unawares",
+            topology.numa_nodes.len(),
             topology.llcs.len()
         );
         rejected.push(reason("one-llc-per-socket", text));
@@ -233,11 +234,11 @@ pub(super) fn findings(
     request: &Request,
     want: &Want,
     fit: &Fit,
-    complete: Complete,
+    missing: Missing,
     topology: &GuestTopology,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(missing(request, want, complete));
+    findings.extend(lacking(request, want, missing));
     findings.extend(uneven(request, want, topology));
     findings.extend(threads(request, want));
     findings.extend(hot_add(want, topology));
@@ -259,6 +260,8 @@ pub(super) fn findings(
         findings.push(latency(request.vm.vcpus));
     }
     findings.extend(nested(topology));
+    findings.extend(mixed_cores(request));
+    findings.extend(unread_keys(request));
     findings
 }
 
@@ -269,40 +272,116 @@ fn distinct(fit: &Fit) -> usize {
     ids.len()
 }
 
-fn missing(request: &Request, want: &Want, complete: Complete) -> Option<Finding> {
-    let host = request.host;
-    let (cores, cpus) = (host.cores.len(), host.cpus.len());
-    match complete {
-        Complete::Yes => None,
-        Complete::Cpus if want.slots as usize > cpus => Some(Finding::error(
+fn lacking(request: &Request, want: &Want, missing: Missing) -> Vec<Finding> {
+    let (slots, cores, cpus) = (
+        want.slots,
+        request.host.cores.len(),
+        request.host.cpus.len(),
+    );
+    let mut findings = Vec::new();
+    if slots as usize > cpus {
+        findings.push(Finding::error(
             "more-vcpus-than-cpus",
             format!(
-                "{} vCPUs on a host of {cpus} CPUs: they wait for each other whenever all are busy; \
-                 give at most {cores}",
-                want.slots
+                "{slots} vCPUs on a host of {cpus} CPUs: they wait for each other whenever all are busy; \
+                 give at most {cores}"
             ),
-        )),
-        Complete::Cpus => Some(Finding::warning(
-            "no-even-fit",
-            format!(
-                "{} vCPUs do not fit the caches and nodes of this host one per core; {cores} cores are usable in all",
-                want.slots
-            ),
-        )),
-        Complete::Memory => {
-            let what = match want.hugepage_kib {
-                Some(kib) => format!("in free hugepages of {}", mib(kib << 10)),
-                None => format!("({} in all)", gib(host.memory_mib())),
-            };
-            Some(Finding::error(
-                "memory-exceeds-host",
-                format!(
-                    "{} of memory are more than the host's nodes hold {what}; give less or enlarge the pools",
-                    gib(want.memory_mib)
-                ),
-            ))
-        }
+        ));
+    } else if slots as usize > cores {
+        findings.push(Finding::warning(
+            "more-vcpus-than-cores",
+            format!("{slots} vCPUs on a host of {cores} cores: busy ones share a core; give at most {cores}"),
+        ));
     }
+    if missing.cpus && slots as usize <= cpus {
+        let text =
+            format!("{slots} vCPUs do not fit the caches and nodes of this host one per core");
+        findings.push(Finding::warning("no-even-fit", text));
+    }
+    if missing.memory {
+        findings.push(memory_exceeds_host(request, want));
+    }
+    if missing.undivided_memory {
+        let text = format!(
+            "no node has a vNUMA node's share of {}: each vNUMA node is backed by several host nodes; \
+             more vCPUs or more vNUMA nodes would divide it",
+            gib(want.memory_mib)
+        );
+        findings.push(Finding::warning("memory-over-several-nodes", text));
+    }
+    findings
+}
+
+fn memory_exceeds_host(request: &Request, want: &Want) -> Finding {
+    let what = match want.hugepage_kib {
+        Some(kib) => format!("in free hugepages of {}", mib(kib << 10)),
+        None => format!("({} in all)", gib(request.host.memory_mib())),
+    };
+    let text = format!(
+        "{} of memory are more than the host's nodes hold {what}; give less or enlarge the pools",
+        gib(want.memory_mib)
+    );
+    Finding::error("memory-exceeds-host", text)
+}
+
+/// A host with two kinds of core, and a VM that one kind cannot hold.
+fn mixed_cores(request: &Request) -> Option<Finding> {
+    let cores = &request.host.cores;
+    let fastest = cores.iter().map(|core| core.efficiency).max()?;
+    let fast = cores
+        .iter()
+        .filter(|core| core.efficiency == fastest)
+        .count();
+    (fast < cores.len() && request.vm.vcpus as usize > fast).then(|| {
+        let text = format!(
+            "{} vCPUs are more than the {fast} fast cores: some run on slower ones, and the guest expects them alike",
+            request.vm.vcpus
+        );
+        Finding::warning("mixes-core-kinds", text)
+    })
+}
+
+/// Keys and decisions that only ESXi rules read.
+fn unread_keys(request: &Request) -> Option<Finding> {
+    let keys = &request.vm.esxi;
+    let set = [
+        (
+            "virtualHW.version",
+            keys.hw_version.is_some() || request.overrides.hw_version.is_some(),
+        ),
+        (
+            "numa.vcpu.coresPerNode",
+            keys.cores_per_node.is_some_and(|cores| cores > 0),
+        ),
+        (
+            "numa.vcpu.maxPerVirtualNode",
+            keys.max_per_virtual_node.is_some(),
+        ),
+        (
+            "numa.vcpu.maxPerMachineNode",
+            keys.max_per_machine_node.is_some(),
+        ),
+        ("numa.vcpu.maxPerClient", keys.max_per_client.is_some()),
+        ("numa.vcpu.min", keys.vcpu_min.is_some()),
+        (
+            "numa.vcpu.followcorespersocket",
+            keys.follow_cores_per_socket == Some(true),
+        ),
+        ("numa.consolidate", keys.consolidate == Some(false)),
+        ("numa.nodeAffinity", !keys.node_affinity.is_empty()),
+    ];
+    let names: Vec<&str> = set
+        .iter()
+        .filter(|(_, set)| *set)
+        .map(|(name, _)| *name)
+        .collect();
+    (!names.is_empty()).then(|| {
+        let text = format!(
+            "{} count only under an ESXi rule (`--rule esxi-8.0`)",
+            names.join(", ")
+        );
+        Finding::info("esxi-keys-not-used", text)
+    })
 }
 
 /// Counts that would fill every LLC and node alike, nearest below and above.
@@ -313,14 +392,15 @@ fn uneven(request: &Request, want: &Want, topology: &GuestTopology) -> Option<Fi
         return None;
     }
     let fits_evenly = |&vcpus: &u32| {
-        let (fit, complete) = super::fit::fit(
+        let (fit, missing) = super::fit::fit(
             request.host,
             &Want {
                 slots: vcpus,
                 ..want.clone()
             },
         );
-        complete == Complete::Yes && fit.nodes() * fit.groups * fit.cores * want.threads == vcpus
+        missing == Missing::default()
+            && fit.nodes() * fit.groups * fit.cores * want.threads == vcpus
     };
     let vcpus = request.vm.vcpus;
     let reach = vcpus.min(64);

@@ -1,5 +1,7 @@
 //! The fewest nodes and LLCs of a host that hold a VM.
 
+use std::cmp::Reverse;
+
 use model::host::{Host, NodeId, PackageId};
 use model::{CpuSet, cpuset};
 
@@ -12,6 +14,8 @@ pub(super) struct Want {
     pub(super) memory_mib: u64,
     /// vCPUs per core: 1, or the host's threads when siblings are used and shown.
     pub(super) threads: u32,
+    /// The VM has more vCPUs than the host has cores: all nodes share the burden, instead of the fewest.
+    pub(super) whole_host: bool,
     /// Number of vNUMA nodes, when a person decided.
     pub(super) nodes: Option<u32>,
     /// Size of the pages that must back the memory, in KiB.
@@ -25,6 +29,10 @@ pub(super) struct Want {
 pub(super) struct Fit {
     /// For each vNUMA node the host nodes (the kernel's numbers) that back it.
     pub(super) host_nodes: Vec<Vec<u32>>,
+    /// Slots and memory (MiB) that were fitted.
+    pub(super) slots: u32,
+    /// See `slots`.
+    pub(super) memory_mib: u64,
     /// Packages those nodes lie in.
     pub(super) packages: u32,
     /// LLCs per vNUMA node.
@@ -48,15 +56,15 @@ impl Fit {
     }
 }
 
-/// What is missing in a fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Complete {
-    /// Nothing: one core (or thread) per vCPU and all memory.
-    Yes,
+/// What is missing in a fit; nothing is the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Missing {
     /// The host has fewer cores (threads) than vCPUs, or its LLCs cannot take them evenly.
-    Cpus,
+    pub(super) cpus: bool,
     /// The host has less memory, or fewer hugepages, than the VM.
-    Memory,
+    pub(super) memory: bool,
+    /// There is memory enough, but no host node has the share of a vNUMA node: several back it.
+    pub(super) undivided_memory: bool,
 }
 
 /// One home node with what it can hold.
@@ -74,44 +82,64 @@ struct Room {
 }
 
 /// Fits a VM into a host. When it does not fit, the least bad split is given with what is missing.
-pub(super) fn fit(host: &Host, want: &Want) -> (Fit, Complete) {
+pub(super) fn fit(host: &Host, want: &Want) -> (Fit, Missing) {
     let rooms = rooms(host, want);
-    let n_rooms = u32::try_from(rooms.len()).unwrap_or(u32::MAX);
-    let threads = want.threads.max(1);
-    let counts = match want.nodes {
-        Some(nodes) => nodes.min(n_rooms)..=nodes.min(n_rooms),
-        None => 1..=n_rooms.min(want.slots),
+    if let Some(fit) = complete(&rooms, want) {
+        return (spread_nodes(fit, want), Missing::default());
+    }
+    let enough = has_memory(&rooms, want);
+    let cpus_fit = complete(
+        &rooms,
+        &Want {
+            memory_mib: 0,
+            ..want.clone()
+        },
+    )
+    .is_some();
+    let missing = Missing {
+        cpus: !cpus_fit,
+        memory: !enough,
+        undivided_memory: cpus_fit && enough,
     };
-    let has_cores = u64::from(want.slots)
-        <= rooms
-            .iter()
-            .map(|room| u64::from(room.cores * threads))
-            .sum();
-    if has_cores {
-        for count in counts {
-            let per_node = want.slots.div_ceil(count);
-            let memory = want.memory_mib.div_ceil(u64::from(count));
-            let Some(chosen) = choose(&rooms, want, count, (per_node.div_ceil(threads), memory))
-            else {
-                continue;
-            };
-            if let Some((groups, cores)) = groups(&chosen, want.slots, threads) {
-                return (
-                    spread_nodes(describe(&chosen, groups, cores), want),
-                    Complete::Yes,
-                );
-            }
+    (spread_nodes(least_bad(&rooms, want), want), missing)
+}
+
+/// The fewest nodes that hold vCPUs and memory; with more vCPUs than cores the most that all get some.
+fn complete(rooms: &[Room], want: &Want) -> Option<Fit> {
+    let n_rooms = u32::try_from(rooms.len()).unwrap_or(u32::MAX);
+    let room: u64 = rooms
+        .iter()
+        .map(|room| u64::from(room.cores * want.threads))
+        .sum();
+    if u64::from(want.slots) > room {
+        return None;
+    }
+    let most = n_rooms.min(want.slots);
+    if let Some(nodes) = want.nodes {
+        return with_nodes(rooms, want, nodes.min(n_rooms));
+    }
+    let mut fewest_first = 1..=most;
+    if want.whole_host {
+        let no_node_is_empty = |fit: &Fit| {
+            let per_node = fit.groups * fit.cores * want.threads;
+            (fit.nodes() - 1) * per_node < want.slots
+        };
+        let fits = (1..=most)
+            .rev()
+            .filter_map(|nodes| with_nodes(rooms, want, nodes));
+        if let Some(fit) = fits.into_iter().find(no_node_is_empty) {
+            return Some(fit);
         }
     }
-    let missing = if has_cores && !has_memory(&rooms, want) {
-        Complete::Memory
-    } else {
-        Complete::Cpus
-    };
-    (
-        spread_nodes(least_bad(&rooms, want, threads), want),
-        missing,
-    )
+    fewest_first.find_map(|nodes| with_nodes(rooms, want, nodes))
+}
+
+fn with_nodes(rooms: &[Room], want: &Want, nodes: u32) -> Option<Fit> {
+    let cores = want.slots.div_ceil(nodes).div_ceil(want.threads);
+    let memory = want.memory_mib.div_ceil(u64::from(nodes));
+    let chosen = choose(rooms, want, nodes, (cores, memory))?;
+    let llcs = groups(&chosen, want)?;
+    Some(describe(&chosen, want, llcs))
 }
 
 fn has_memory(rooms: &[Room], want: &Want) -> bool {
@@ -141,7 +169,12 @@ fn rooms(host: &Host, want: &Want) -> Vec<Room> {
         let mut llcs: Vec<(u32, u64)> = host
             .llcs_in(&cpus)
             .map(|llc| &host.llcs[llc.index()])
-            .map(|llc| (host.cores_in(&llc.cpus.intersection(&cpus)), llc.size_bytes))
+            .map(|llc| {
+                (
+                    whole_cores(host, &llc.cpus.intersection(&cpus), want.threads),
+                    llc.size_bytes,
+                )
+            })
             .collect();
         llcs.sort_by(|a, b| b.cmp(a));
         let pool = |size_kib: u64| {
@@ -222,21 +255,42 @@ fn choose<'a>(
     Some(ordered)
 }
 
-/// LLCs per node and cores per LLC so that slots filled in order fit every node's LLCs: fewest LLCs, then most even.
-fn groups(chosen: &[&Room], slots: u32, threads: u32) -> Option<(u32, u32)> {
-    let per_node = slots.div_ceil(u32::try_from(chosen.len()).ok()?);
+/// LLCs per node and cores per LLC so that slots filled in order fit every node's LLCs: fewest LLCs, then most even;
+/// where all nodes share the burden, most even, then most LLCs.
+fn groups(chosen: &[&Room], want: &Want) -> Option<(u32, u32)> {
+    let threads = want.threads;
+    let per_node = want.slots.div_ceil(u32::try_from(chosen.len()).ok()?);
     let most_llcs = chosen.iter().map(|room| room.llcs.len()).min()?;
     let largest = chosen
         .iter()
         .filter_map(|room| room.llcs.first())
         .map(|&(cores, _)| cores)
         .max()?;
-    (1..=u32::try_from(most_llcs).ok()?).find_map(|groups| {
+    let mut fits = (1..=u32::try_from(most_llcs).ok()?).filter_map(|groups| {
         let least = per_node.div_ceil(groups).div_ceil(threads);
         (least..=largest)
-            .find(|&cores| filling_fits(chosen, slots, (groups, cores * threads), threads))
+            .find(|&cores| filling_fits(chosen, want.slots, (groups, cores * threads), threads))
             .map(|cores| (groups, cores))
-    })
+    });
+    if want.whole_host {
+        return fits
+            .min_by_key(|&(groups, cores)| (groups * cores * threads - per_node, Reverse(groups)));
+    }
+    fits.next()
+}
+
+/// Cores that have at least `threads` CPUs in the set: on a hybrid processor not every core has siblings.
+fn whole_cores(host: &Host, cpus: &CpuSet, threads: u32) -> u32 {
+    let mut cores: Vec<_> = cpus
+        .iter()
+        .filter_map(|cpu| host.cpu(cpu))
+        .map(|cpu| cpu.core)
+        .collect();
+    cores.sort_unstable();
+    let whole = cores
+        .chunk_by(|a, b| a == b)
+        .filter(|core| core.len() >= threads as usize);
+    u32::try_from(whole.count()).unwrap_or(cpuset::MAX_CPUS)
 }
 
 /// Whether `slots` filled in order into LLCs of `size` slots, `groups` to a node, fit the nodes' LLCs (largest first).
@@ -254,7 +308,7 @@ fn filling_fits(chosen: &[&Room], slots: u32, (groups, size): (u32, u32), thread
     left == 0
 }
 
-fn describe(chosen: &[&Room], groups: u32, cores: u32) -> Fit {
+fn describe(chosen: &[&Room], want: &Want, (groups, cores): (u32, u32)) -> Fit {
     let mut packages: Vec<PackageId> = chosen.iter().map(|room| room.package).collect();
     packages.dedup();
     let spanned = chosen.iter().map(|room| room.packages).max().unwrap_or(1);
@@ -273,6 +327,8 @@ fn describe(chosen: &[&Room], groups: u32, cores: u32) -> Fit {
     };
     Fit {
         host_nodes: chosen.iter().map(|room| vec![room.id]).collect(),
+        slots: want.slots,
+        memory_mib: want.memory_mib,
         packages,
         groups,
         cores,
@@ -288,7 +344,8 @@ fn describe(chosen: &[&Room], groups: u32, cores: u32) -> Fit {
 }
 
 /// The whole host, evenly, when the VM is larger; or as many nodes as it has vCPUs, or as a person asked for.
-fn least_bad(rooms: &[Room], want: &Want, threads: u32) -> Fit {
+fn least_bad(rooms: &[Room], want: &Want) -> Fit {
+    let threads = want.threads;
     let count = want
         .nodes
         .unwrap_or(want.slots)
@@ -312,7 +369,11 @@ fn least_bad(rooms: &[Room], want: &Want, threads: u32) -> Fit {
         .unwrap_or(1)
         .max(1);
     let groups = per_node.div_ceil(smallest * threads).min(llcs);
-    let fit = describe(&chosen, groups, per_node.div_ceil(groups).div_ceil(threads));
+    let fit = describe(
+        &chosen,
+        want,
+        (groups, per_node.div_ceil(groups).div_ceil(threads)),
+    );
     let beyond = rooms.iter().skip(count as usize).map(|room| room.id);
     if want.nodes.is_some() {
         return fit;

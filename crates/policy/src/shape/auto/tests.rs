@@ -86,6 +86,7 @@ const ROME: [u32; 5] = [2, 1, 16, 4, 2];
 const ROME_NPS4: [u32; 5] = [2, 4, 4, 4, 2];
 const ROME_CCX_AS_NUMA: [u32; 5] = [2, 16, 1, 4, 2];
 const MILAN: [u32; 5] = [2, 1, 8, 8, 2];
+const NAPLES: [u32; 5] = [2, 4, 2, 4, 2];
 const GOLD_5120: [u32; 5] = [2, 1, 1, 14, 2];
 const OPTERON: [u32; 5] = [4, 2, 1, 6, 1];
 const GIB: u64 = 1024;
@@ -125,7 +126,25 @@ fn the_guest_sees_the_caches_and_nodes_it_runs_on() {
             ),
         ),
         (GOLD_5120, 40, 64, "2x(1x10x2) [20] [20]"),
-        (GOLD_5120, 80, 64, "2x(1x20x2) [40] [40]"),
+        (GOLD_5120, 80, 64, "2x(1x40x1) [40] [40]"),
+        (
+            NAPLES,
+            96,
+            64,
+            "2x(8x3x2) [6|6] [6|6] [6|6] [6|6] [6|6] [6|6] [6|6] [6|6]",
+        ),
+        (
+            NAPLES,
+            65,
+            64,
+            "2x(6x3x2) [6|6] [6|6] [6|6] [6|6] [6|6] [5]",
+        ),
+        (
+            ROME,
+            129,
+            64,
+            "2x(11x3x2) [6|6|6|6|6|6|6|6|6|6|6] [6|6|6|6|6|6|6|6|6|6|3]",
+        ),
     ] {
         let host = host(machine, 512 * GIB);
         assert_eq!(
@@ -414,6 +433,11 @@ proptest! {
             prop_assert_eq!(topology.memory_mib(), vm.memory_mib);
             prop_assert!(topology.llc_level().is_some_and(|level| level <= Level::Core), "QEMU can say it");
             prop_assert_eq!(any_shape(&request(&vm, &host, decided)), Ok(shape.clone()), "same answer again");
+            let says = |code: &str| shape.findings.iter().any(|finding| finding.code == code);
+            let crowded = says("more-vcpus-than-cores") || says("more-vcpus-than-cpus");
+            prop_assert!(crowded || vcpus as usize <= host.cores.len(), "more vCPUs than cores is said");
+            let empty = topology.numa_nodes.iter().any(|node| node.vcpus.is_empty());
+            prop_assert!(!empty || says("vnode-without-vcpus") || says("hot-add-slots"), "{:?}", topology);
         }
     }
 
