@@ -39,7 +39,8 @@ pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Failure> {
         return Err(Failure::new(format!(
             "{} holds a NUL byte (byte {at}): it is no text file",
             path.display()
-        )));
+        ))
+        .help("convert UTF-16 first, e.g. with `iconv -f utf16 -t utf8`"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

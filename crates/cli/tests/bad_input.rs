@@ -171,9 +171,9 @@ fn host_files_that_are_broken() {
     let nested = format!("a = {}1{}", "[".repeat(50_000), "]".repeat(50_000));
     let rows: [(&str, &[u8], &str); 14] = [
         ("empty.xml", b"", "host file"),
-        ("nul.xml", b"<topology>\0</topology>", "hwloc XML"),
-        ("nul.toml", b"name = \"\0\"", "host file"),
-        ("utf16.xml", &utf16, "lstopo"),
+        ("nul.xml", b"<topology>\0</topology>", "NUL byte"),
+        ("nul.toml", b"name = \"\0\"", "NUL byte"),
+        ("utf16.xml", &utf16, "iconv"),
         ("latin1.toml", b"# caf\xe9", "UTF-8"),
         (
             "truncated.xml",
@@ -352,7 +352,7 @@ fn outputs_that_cannot_be_written_leave_what_was_there() {
     refused(&[&vm[..], &["/proc/vm.xml"]].concat(), "cannot write");
     refused(
         &[&vm[..], &[folder.path().to_str().unwrap()]].concat(),
-        "cannot write",
+        "is a folder",
     );
     let kept = folder.path().join("kept.xml");
     fs::write(&kept, "mine").unwrap();
