@@ -54,6 +54,15 @@ impl CpuSet {
         range.map(CpuId).collect()
     }
 
+    /// The set whose bit `i % 64` of word `i / 64` stands for CPU `i`, as the kernel keeps its masks; `None` if it holds
+    /// a number that is not below [`MAX_CPUS`].
+    pub fn from_words(words: Vec<u64>) -> Option<Self> {
+        let mut set = Self { words };
+        set.trim();
+        let most = MAX_CPUS as usize / 64;
+        (set.words.len() <= most).then_some(set)
+    }
+
     /// Adds a CPU; `false` if it was there already or is not below [`MAX_CPUS`].
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         if cpu.0 >= MAX_CPUS {
@@ -292,6 +301,14 @@ mod tests {
                 "{text:?}"
             );
         }
+    }
+
+    #[test]
+    fn words_are_masks() {
+        let set = |words: &[u64]| CpuSet::from_words(words.to_vec());
+        assert_eq!(set(&[0b1011, 1, 0]), "0-1,3,64".parse().ok());
+        assert_eq!(set(&[0; 3000]), Some(CpuSet::new()));
+        assert_eq!(set(&[1; 1025]), None);
     }
 
     #[test]

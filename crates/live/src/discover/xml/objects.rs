@@ -1,6 +1,5 @@
 //! The rules that the objects of a topology keep, as `hwloc_topology_check` of hwloc asserts them.
 
-use model::cpuset::MAX_CPUS;
 use model::{CpuId, CpuSet};
 use roxmltree::Node;
 
@@ -70,7 +69,7 @@ pub(super) fn check(root: Node<'_, '_>, edition: Edition) -> Result<(), String> 
 /// A list of CPUs or nodes as hwloc writes it: words of 32 bits in hexadecimal, highest first.
 ///
 /// # Errors
-/// The text is not such a list, or is infinite, or names a number that is not below [`MAX_CPUS`].
+/// The text is not such a list, or is infinite, or names a number that is not below [`MAX_CPUS`](model::cpuset::MAX_CPUS).
 pub(super) fn set(text: &str) -> Result<CpuSet, String> {
     let wrong = || {
         format!(
@@ -78,26 +77,22 @@ pub(super) fn set(text: &str) -> Result<CpuSet, String> {
             text.chars().take(60).collect::<String>()
         )
     };
-    let mut set = CpuSet::new();
-    for (word, digits) in (0u32..).zip(text.rsplit(',')) {
+    let mut words = Vec::new();
+    for (place, digits) in text.rsplit(',').enumerate() {
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(wrong());
         }
-        let bits = if digits.is_empty() {
-            0
-        } else {
-            u32::from_str_radix(digits, 16).map_err(|_| wrong())?
+        let bits = match digits {
+            "" => 0,
+            digits => u64::from_str_radix(digits, 16).map_err(|_| wrong())?,
         };
-        for bit in (0..32).filter(|bit| bits & (1 << bit) != 0) {
-            let number = word.saturating_mul(32).saturating_add(bit);
-            if number >= MAX_CPUS {
-                return Err(wrong());
-            }
-            set.insert(CpuId(number));
+        match words.last_mut() {
+            Some(word) if place % 2 == 1 => *word |= bits << 32,
+            _ => words.push(bits),
         }
     }
-    Ok(set)
+    CpuSet::from_words(words).ok_or_else(wrong)
 }
 
 fn read(node: Node<'_, '_>, edition: Edition) -> Result<Object, String> {

@@ -18,6 +18,7 @@ pub(super) fn findings(decided: &Decided) -> Vec<Finding> {
         memory,
         more_vcpus_than_cores,
         uneven_split,
+        affinity_too_narrow,
         kept_size,
         numa_nodes_not_shown,
         cores_per_socket_misfit,
@@ -62,6 +63,22 @@ fn hot_add_hides_numa(decided: &Decided) -> Option<Finding> {
             100 - 100 / clients
         );
         Finding::warning("hot-add-hides-vnuma", text)
+    })
+}
+
+/// More NUMA clients than nodes they may run on: they share one, however wide the guest believes itself to be.
+fn affinity_too_narrow(decided: &Decided) -> Option<Finding> {
+    let (allowed, clients) = (
+        decided.request.vm.esxi.node_affinity.len(),
+        decided.sizing.clients.len(),
+    );
+    (allowed > 0 && clients > allowed).then(|| {
+        let text = format!(
+            "numa.nodeAffinity allows {}, but the VM is {clients} NUMA clients: they share cores and memory there; \
+             allow as many nodes, or give fewer vCPUs",
+            count(u32::try_from(allowed).unwrap_or(u32::MAX), "node")
+        );
+        Finding::warning("affinity-too-narrow", text)
     })
 }
 

@@ -200,6 +200,8 @@ fn findings_follow_vmwares_advice() {
         ("24 cps=12 nodes=2 hotadd", V8_0, "numa-nodes-not-shown"),
         ("36 kept=9/360022", V7_0, "stale-autosize"),
         ("8 nodeAffinity=0,7", V8_0, "node-affinity-unknown"),
+        ("24 nodeAffinity=0", V7_0, "affinity-too-narrow"),
+        ("24 nodeAffinity=0", V8_0, "affinity-too-narrow"),
         ("8 hw=19 numSMT=2", V8_0, "key-ignored"),
     ] {
         let found = codes(&vm(text).on(&host("2x20"), of).findings);
