@@ -21,6 +21,13 @@ pub(crate) fn shape(
     licences: &[String],
 ) -> Result<Result<Shape, Refusal>, Failure> {
     let (limits, findings) = vms::limits(licences, &vm.spec)?;
+    if let Some(max) = decisions.max_vcpus.filter(|&max| max < vm.spec.vcpus) {
+        return Err(Failure::new(format!(
+            "--max-vcpus {max} is less than the {} vCPUs",
+            vm.spec.vcpus
+        ))
+        .help("give as many slots as there are vCPUs, or more"));
+    }
     let flag = |set: bool| set.then_some(true);
     let overrides = Overrides {
         cores_per_socket: decisions.cores_per_socket,

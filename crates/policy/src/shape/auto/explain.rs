@@ -241,7 +241,7 @@ pub(super) fn findings(
     findings.extend(lacking(request, want, missing));
     findings.extend(uneven(request, want, topology));
     findings.extend(threads(request, want));
-    findings.extend(hot_add(want, topology));
+    findings.extend(hot_add(request, want, topology));
     if want.slots == topology.vcpus {
         findings.extend(memory_only(topology));
     }
@@ -386,9 +386,16 @@ fn unread_keys(request: &Request) -> Option<Finding> {
 
 /// Counts that would fill every LLC and node alike, nearest below and above.
 fn uneven(request: &Request, want: &Want, topology: &GuestTopology) -> Option<Finding> {
-    let sizes: Vec<usize> = topology.llcs.iter().map(|llc| llc.vcpus.len()).collect();
-    let even = sizes.windows(2).all(|pair| pair[0] == pair[1]);
-    if even || want.slots != request.vm.vcpus {
+    let uneven = |sizes: &Vec<usize>| sizes.windows(2).any(|pair| pair[0] != pair[1]);
+    let llcs: Vec<usize> = topology.llcs.iter().map(|llc| llc.vcpus.len()).collect();
+    let nodes: Vec<usize> = topology
+        .numa_nodes
+        .iter()
+        .map(|node| node.vcpus.len())
+        .collect();
+    let levels = [("last-level caches", llcs), ("vNUMA nodes", nodes)];
+    let (level, sizes) = levels.into_iter().find(|(_, sizes)| uneven(sizes))?;
+    if want.slots != request.vm.vcpus {
         return None;
     }
     let fits_evenly = |&vcpus: &u32| {
@@ -417,7 +424,7 @@ fn uneven(request: &Request, want: &Want, topology: &GuestTopology) -> Option<Fi
         format!("; {} would fill them evenly", counts.join(" or "))
     };
     let text = format!(
-        "{vcpus} vCPUs fill the last-level caches unevenly ({}){advice}",
+        "{vcpus} vCPUs fill the {level} unevenly ({}){advice}",
         runs(&sizes)
     );
     Some(Finding::info("uneven-vcpus", text))
@@ -442,14 +449,20 @@ fn threads(request: &Request, want: &Want) -> Option<Finding> {
     })
 }
 
-fn hot_add(want: &Want, topology: &GuestTopology) -> Option<Finding> {
-    (want.slots > topology.vcpus).then(|| {
+fn hot_add(request: &Request, want: &Want, topology: &GuestTopology) -> Option<Finding> {
+    let asked = request.overrides.hot_add.or(request.vm.esxi.vcpu_hotadd) == Some(true);
+    if want.slots > topology.vcpus {
         let text = format!(
             "{} vCPUs can be added up to {}: they fill caches and nodes in index order, and vNUMA stays on",
             want.slots - topology.vcpus,
             want.slots
         );
-        Finding::info("hot-add-slots", text)
+        return Some(Finding::info("hot-add-slots", text));
+    }
+    asked.then(|| {
+        let text = "hot-add was asked for, but the VM fills the cores of its nodes: no slot is reserved; \
+                    `--max-vcpus` reserves some on further nodes";
+        Finding::warning("hot-add-no-room", text)
     })
 }
 
