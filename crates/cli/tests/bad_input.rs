@@ -187,7 +187,7 @@ fn host_files_that_are_broken() {
         ("deep.toml", nested.as_bytes(), "host file"),
         ("wrong.toml", b"packages = -1", "host file"),
         ("huge.toml", b"packages = 99999999999999999999", "host file"),
-        ("binary", &[0x7f, b'E', b'L', b'F', 2, 1, 1, 0], "host file"),
+        ("binary", &[0x7f, b'E', b'L', b'F', 2, 1, 1, 0], "NUL byte"),
     ];
     for (name, content, words) in rows {
         let path = folder.path().join(name);

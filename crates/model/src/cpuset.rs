@@ -181,6 +181,19 @@ impl CpuSet {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
+    /// Adds the CPUs from `start` to `end`, both below [`MAX_CPUS`], a word at a time: hostile lists repeat long ranges.
+    fn insert_range(&mut self, start: u32, end: u32) {
+        let (first, last) = (start / 64, end / 64);
+        if self.words.len() <= last as usize {
+            self.words.resize(last as usize + 1, 0);
+        }
+        for word in first..=last {
+            let from = if word == first { start % 64 } else { 0 };
+            let to = if word == last { end % 64 } else { 63 };
+            self.words[word as usize] |= (u64::MAX >> (63 - to)) & (u64::MAX << from);
+        }
+    }
+
     fn trim(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
@@ -254,9 +267,7 @@ impl FromStr for CpuSet {
             if end < start {
                 return Err(fail(format!("{start}-{end} runs backwards")));
             }
-            (start..=end).for_each(|cpu| {
-                set.insert(CpuId(cpu));
-            });
+            set.insert_range(start, end);
         }
         Ok(set)
     }

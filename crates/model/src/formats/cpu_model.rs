@@ -252,68 +252,58 @@ mod tests {
         assert_eq!(model_for(&Processor::default(), 16 * MIB), None);
     }
 
+    /// A model as text: name, properties, codes of findings. `-` is an unstated CPU.
+    fn model(cpu: &str, levels: [u32; 5], accelerator: Accelerator, vendor: Vendor) -> String {
+        let cpu = match cpu {
+            "-" => GuestCpu::Unstated,
+            "host" => GuestCpu::Host,
+            name => GuestCpu::Named(name.to_owned()),
+        };
+        let target = Target {
+            accelerator,
+            vendor,
+            qemu_major: 10,
+        };
+        let topology = crate::GuestTopology::uniform(8, levels);
+        let model = Model::new(&cpu, &Spelling::new(&topology, 10), target);
+        let properties = model
+            .properties
+            .iter()
+            .map(|(key, value)| format!(" {key}={value}"));
+        let findings = model
+            .findings
+            .iter()
+            .map(|finding| format!(" ? {}", finding.code));
+        model.name + &properties.chain(findings).collect::<Vec<_>>().concat()
+    }
+
     #[test]
     fn the_guest_gets_what_it_needs_to_see_its_shape() {
-        let topology = |levels| crate::GuestTopology::uniform(8, levels);
-        let (flat, smt) = (topology([8, 1, 1, 1, 1]), topology([1, 1, 1, 4, 2]));
-        let dies = topology([1, 2, 1, 4, 1]);
-        let (kvm, tcg) = (Accelerator::Kvm, Accelerator::Tcg);
-        let named = |name: &str| GuestCpu::Named(name.to_owned());
-        for (cpu, topology, accelerator, vendor, expected) in [
-            (GuestCpu::Host, &flat, kvm, Vendor::Amd, "host topoext=on"),
-            (GuestCpu::Unstated, &flat, kvm, Vendor::Intel, "host"),
-            (
-                GuestCpu::Host,
-                &smt,
-                kvm,
-                Vendor::Other,
-                "host ? vendor-unknown",
-            ),
-            (named("EPYC-Rome"), &smt, kvm, Vendor::Amd, "EPYC-Rome"),
-            (
-                named("Opteron_G5"),
-                &smt,
-                kvm,
-                Vendor::Amd,
-                "Opteron_G5 topoext=on",
-            ),
-            (GuestCpu::Unstated, &flat, tcg, Vendor::Amd, "max"),
-            (
-                GuestCpu::Unstated,
-                &smt,
-                tcg,
-                Vendor::Amd,
-                "max vendor=GenuineIntel",
-            ),
-            (
-                named("EPYC-Rome"),
-                &dies,
-                tcg,
-                Vendor::Amd,
-                "EPYC-Rome vendor=GenuineIntel min-level=0x20 ? tcg-shows-intel",
-            ),
-            (
-                GuestCpu::Host,
-                &flat,
-                tcg,
-                Vendor::Amd,
-                "max ? cpu-host-needs-kvm",
-            ),
+        let (flat, smt) = ([8, 1, 1, 1, 1], [1, 1, 1, 4, 2]);
+        let (dies, wide) = ([1, 2, 1, 4, 1], [2, 1, 1, 150, 1]);
+        for (cpu, levels, vendor, expected) in [
+            ("host", flat, Vendor::Amd, "host topoext=on"),
+            ("-", flat, Vendor::Intel, "host"),
+            ("host", smt, Vendor::Other, "host ? vendor-unknown"),
+            ("EPYC-Rome", smt, Vendor::Amd, "EPYC-Rome"),
+            ("Opteron_G5", smt, Vendor::Amd, "Opteron_G5 topoext=on"),
+            ("Opteron_G5", flat, Vendor::Amd, "Opteron_G5"),
         ] {
-            let target = Target {
-                accelerator,
-                vendor,
-                qemu_major: 10,
-            };
-            let model = Model::new(&cpu, &Spelling::new(topology, 10), target);
-            let mut seen = model.name;
-            for (key, value) in model.properties {
-                seen = format!("{seen} {key}={value}");
-            }
-            for finding in model.findings {
-                seen = format!("{seen} ? {}", finding.code);
-            }
-            assert_eq!(seen, expected);
+            assert_eq!(model(cpu, levels, Accelerator::Kvm, vendor), expected);
+        }
+        for (cpu, levels, expected) in [
+            ("-", flat, "max"),
+            ("-", smt, "max vendor=GenuineIntel"),
+            ("host", flat, "max ? cpu-host-needs-kvm"),
+            ("EPYC-Rome", wide, "EPYC-Rome x2apic=on"),
+            (
+                "Haswell",
+                dies,
+                "Haswell vendor=GenuineIntel min-level=0x20",
+            ),
+            ("EPYC", smt, "EPYC vendor=GenuineIntel ? tcg-shows-intel"),
+        ] {
+            assert_eq!(model(cpu, levels, Accelerator::Tcg, Vendor::Amd), expected);
         }
     }
 }

@@ -463,6 +463,29 @@ fn what_is_missing_is_put_where_it_belongs() {
 }
 
 #[test]
+fn what_stands_beside_a_change_is_kept() {
+    let qemu = "http://libvirt.org/schemas/domain/qemu/1.0";
+    let text = format!(
+        "<domain xmlns:q='{qemu}'><vcpu>8</vcpu><numatune><memory mode='preferred' nodeset='3'/></numatune>\
+         <cpu><numa><cell id='5' cpus='0-3' memory='1024'/><cell id='6' cpus='4-7' memory='1024'/></numa></cpu>\
+         <q:commandline><q:arg value='-machine'/><q:arg value='x=a&amp;b&apos;'/></q:commandline></domain>"
+    );
+    let mut vm = read(&text).unwrap();
+    assert_eq!(shape(&text), "8 = 8x1x1x1x1 | 0-3 1M [3] | 4-7 1M [3]");
+    let topology = vm.topology.as_mut().unwrap();
+    (topology.sockets, topology.dies, topology.cores) = (2, 2, 2);
+    topology.llcs = llcs_at(topology, Level::Socket, 0);
+    let edited = edit(&text, &vm, &KVM).unwrap().text;
+    for part in [
+        "<cell id='0' cpus='0-3' memory='1024'/><cell id='1' cpus='4-7' memory='1024'/>",
+        "value='x=a&amp;b&apos;,smp-cache.0.cache=l3,smp-cache.0.topology=socket'",
+        "<numatune><memory mode='preferred' nodeset='3'/></numatune>",
+    ] {
+        assert!(edited.contains(part), "{edited}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_in_place_is_said() {
     let mut vm = read(PINNED).unwrap();
     vm.devices[0].guest_node = Some(0);

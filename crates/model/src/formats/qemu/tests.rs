@@ -257,6 +257,52 @@ fn an_edit_touches_only_what_changes() {
 }
 
 #[test]
+fn many_vcpus_get_an_interrupt_controller_that_reaches_them() {
+    let vm = |vcpus| Spec {
+        vcpus,
+        memory_mib: 64,
+        topology: Some(GuestTopology::uniform(vcpus, [1, 1, 1, vcpus, 1])),
+        ..Spec::default()
+    };
+    for (vcpus, extended) in [(255, false), (256, true)] {
+        let text = write(&vm(vcpus), &KVM).text;
+        let both = [
+            "kernel-irqchip=split",
+            "-device intel-iommu,intremap=on,eim=on",
+        ];
+        assert_eq!(
+            both.map(|part| text.contains(part)),
+            [extended; 2],
+            "{vcpus}"
+        );
+    }
+}
+
+#[test]
+fn an_edit_turns_off_what_would_hide_the_llcs() {
+    let mut topology = GuestTopology::uniform(4, [1, 2, 1, 2, 1]);
+    topology.llcs = super::super::smp::llcs_at(&topology, crate::Level::Die, 0);
+    for (text, expected) in [
+        (
+            "qemu -smp 4 -cpu host,host-cache-info=on,+x2apic",
+            "-cpu host,host-cache-info=off,+x2apic ",
+        ),
+        (
+            "qemu -smp 4 -cpu EPYC,l3-cache=off",
+            "-cpu EPYC,l3-cache=on ",
+        ),
+    ] {
+        let vm = Spec {
+            topology: Some(topology.clone()),
+            ..read(text).unwrap()
+        };
+        let edited = edit(text, &vm, &KVM).unwrap().text + " ";
+        assert!(edited.contains(expected), "{edited}");
+        assert_eq!(shape(&edited), "4 = 1x2x1x2x1 L0-1 L2-3");
+    }
+}
+
+#[test]
 fn nodes_come_and_go_with_their_backends() {
     let shapes = [
         ("flat", GuestTopology::uniform(12, [1, 1, 1, 12, 1])),
