@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use hwlocality::Topology;
 use hwlocality::topology::export::xml::XMLExportFlags;
 
-/// 512 CPUs under 32 LLCs, with every level of cache: some 350 kB of XML.
+/// 512 CPUs under 32 LLCs, with every level of cache: some 300 kB of XML.
 const SYNTHETIC: &str = "pack:2 numa:1 l3:16 l2:8 l1d:1 l1i:1 core:1 pu:2";
 
 fn vtopo(arguments: &[&str]) {

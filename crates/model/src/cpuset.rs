@@ -316,10 +316,10 @@ mod tests {
 
     #[test]
     fn words_are_masks() {
-        let set = |words: &[u64]| CpuSet::from_words(words.to_vec());
-        assert_eq!(set(&[0b1011, 1, 0]), "0-1,3,64".parse().ok());
-        assert_eq!(set(&[0; 3000]), Some(CpuSet::new()));
-        assert_eq!(set(&[1; 1025]), None);
+        let set = |words: Vec<u64>| CpuSet::from_words(words);
+        assert_eq!(set(vec![0b1011, 1, 0]), "0-1,3,64".parse().ok());
+        assert_eq!(set(vec![0; 3000]), Some(CpuSet::new()));
+        assert_eq!(set(vec![1; 1025]), None);
     }
 
     #[test]
