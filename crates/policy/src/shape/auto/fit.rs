@@ -206,10 +206,10 @@ fn rooms(host: &Host, want: &Want) -> Vec<Room> {
             packages: u32::try_from(packages).unwrap_or(cpuset::MAX_CPUS),
         }
     };
-    host.cpu_nodes()
-        .map(room)
-        .filter(|room| room.cores > 0)
-        .collect()
+    let (usable, bare): (Vec<Room>, Vec<Room>) =
+        host.cpu_nodes().map(room).partition(|room| room.cores > 0);
+    // Where no node can take the VM as asked, the nodes are still there to name.
+    if usable.is_empty() { bare } else { usable }
 }
 
 /// `count` rooms that hold `(cores, memory)` each, in as few packages as possible, near the devices first.

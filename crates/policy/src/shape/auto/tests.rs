@@ -381,6 +381,28 @@ fn vnuma_nodes_are_as_far_apart_as_the_host_nodes_behind_them() {
 }
 
 #[test]
+fn a_host_whose_cores_with_siblings_are_all_isolated_still_gets_an_answer() {
+    let mut parts = host([1, 1, 1, 4, 2], 64 * GIB).to_parts();
+    // Cores 2 and 3 lose their siblings, cores 0 and 1 are set apart.
+    parts.cpus = "0-5".parse().unwrap();
+    parts.isolated = "0-1,4-5".parse().unwrap();
+    let host = Host::from_parts(parts).unwrap();
+    let threads = decided(|o| o.threads_per_core = Some(2));
+    for vcpus in [2, 4, 6, 16] {
+        let shape = any_shape(&request(&vm(vcpus, GIB), &host, threads)).unwrap();
+        assert!(
+            shape.topology.check().is_empty(),
+            "{vcpus} vCPUs: {:?}",
+            shape.topology
+        );
+        assert!(
+            !shape.findings.is_empty(),
+            "{vcpus} vCPUs do not fit, which is said"
+        );
+    }
+}
+
+#[test]
 fn a_single_flow_gets_the_flat_shape_on_purpose() {
     let rome = host(ROME, 512 * GIB);
     let vm = vm(8, GIB);
@@ -398,6 +420,7 @@ prop_compose! {
         levels in [1u32..5, 1u32..5, 1u32..5, 1u32..9, 1u32..3],
         gib in prop_oneof![Just(0u64), 1u64..512],
         lost in proptest::collection::vec(0u32..64, 0..4),
+        apart in proptest::collection::vec(0usize..16, 0..6),
     ) -> Host {
         // Cores go offline here and there, so that LLCs and nodes become uneven.
         let whole = host(levels, gib * GIB);
@@ -407,6 +430,8 @@ prop_compose! {
                 parts.cpus = parts.cpus.difference(&core.cpus);
             }
         }
+        let apart = apart.iter().filter_map(|&core| whole.cores.get(core));
+        parts.isolated = apart.flat_map(|core| core.cpus.iter()).collect();
         Host::from_parts(parts).expect("a machine stays one without some cores")
     }
 }
