@@ -29,10 +29,14 @@ pub mod formats;
 pub mod guest;
 pub mod host;
 pub mod host_file;
+pub mod placement;
+pub mod tenant;
 pub mod vm;
 
 pub use cpuset::{CpuId, CpuSet};
 pub use finding::{Finding, Reason, Severity};
 pub use guest::{GuestLlc, GuestNode, GuestTopology, Level};
 pub use host::Host;
+pub use placement::{Group, Placement, VmId};
+pub use tenant::Vm;
 pub use vm::{EsxiKeys, GuestCpu, Spec};

@@ -10,4 +10,8 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod check;
+pub mod cost;
+pub mod group;
+pub mod plan;
+pub mod reconcile;
 pub mod shape;

@@ -1,0 +1,369 @@
+//! A host prepared for placing: domains, their capacities and their distances in dense tables, made once per host.
+
+use std::collections::BTreeMap;
+
+use model::host::{CoreId, LlcId, NodeId, PackageId};
+use model::placement::Reserve;
+use model::{CpuSet, Host};
+
+use super::Term;
+use super::weights::{self, Load, PER_MILLI, Resource};
+
+/// Extra latency of an LLC of the same node, in ns, where the host does not say. The four figures are medians over the
+/// measured machines of the reference (machines.csv): 25 within an LLC, 110, 130 and 200 to 235 beyond.
+const TYPICAL_NODE_NS: i64 = 85;
+/// The same for an LLC of another node of the package.
+const TYPICAL_PACKAGE_NS: i64 = 105;
+/// The same for another package, one hop away.
+const TYPICAL_REMOTE_NS: i64 = 190;
+/// Memory behind another package against local memory, in thousandths more; 122 and 205 ns on Rome.
+const TYPICAL_REMOTE_DRAM: i64 = 680;
+/// Memory of another node of the package, in thousandths more: SNC2 measures 74 and 82 ns (reference model 1).
+const SIBLING_DRAM: i64 = 100;
+
+/// A host as the cost function sees it.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Domains by LLC, then node, then isolated last.
+    pub domains: Vec<Domain>,
+    /// Nodes, by the host's index.
+    pub nodes: Vec<SiteNode>,
+    /// Most threads of a core.
+    pub threads_per_core: u32,
+    extra_ns: Distances,
+    extra_dram: Matrix,
+    home_remote_ns: Option<i64>,
+}
+
+/// CPUs that share an LLC and a home node, and are all isolated or all not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Its LLC.
+    pub llc: LlcId,
+    /// Its node.
+    pub node: NodeId,
+    /// Its package.
+    pub package: PackageId,
+    /// Usable CPUs.
+    pub cpus: CpuSet,
+    /// Cores with a usable CPU.
+    pub cores: u32,
+    /// Those of them of the fastest kind.
+    pub fast_cores: u32,
+    /// Usable threads.
+    pub threads: u32,
+    /// Size of the LLC's part, in MiB; 0 means unknown.
+    pub cache_mib: u64,
+    /// For dedicated VMs only.
+    pub isolated: bool,
+}
+
+/// A node as the cost function sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteNode {
+    /// Memory for VMs in MiB; `None` means unknown, and no limit.
+    pub memory_mib: Option<u64>,
+    /// Its package; `None` for a memory-only node.
+    pub package: Option<PackageId>,
+    /// Its domains that are not isolated, by index.
+    pub domains: Vec<u32>,
+}
+
+/// Where a load begins to cost, and how fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hinge {
+    /// The term it belongs to.
+    pub term: Term,
+    /// Which of the loads it looks at.
+    pub of: Resource,
+    /// The load that is still free.
+    pub threshold: i64,
+    /// Nano-vCPU for each unit of load above.
+    pub slope: i64,
+}
+
+/// Extra latencies between LLCs: by LLC where the host knows them, otherwise by node.
+#[derive(Debug, Clone)]
+enum Distances {
+    Llcs(Matrix),
+    Nodes(Matrix),
+}
+
+#[derive(Debug, Clone)]
+struct Matrix {
+    n: usize,
+    values: Vec<i64>,
+}
+
+impl Matrix {
+    fn from_fn(n: usize, value: impl Fn(usize, usize) -> i64) -> Self {
+        let values = (0..n * n).map(|cell| value(cell / n, cell % n)).collect();
+        Self { n, values }
+    }
+
+    fn at(&self, row: usize, column: usize) -> i64 {
+        self.values[row * self.n + column]
+    }
+}
+
+impl Site {
+    /// Prepares a host.
+    pub fn new(host: &Host, reserve: &Reserve) -> Self {
+        let domains = domains(host, reserve);
+        let measured = host
+            .latency
+            .as_ref()
+            .filter(|known| known.llc_ns.len() == host.llcs.len());
+        let extra_ns = measured.map_or_else(
+            || {
+                Distances::Nodes(Matrix::from_fn(host.nodes.len(), |a, b| {
+                    typical_ns(host, a, b)
+                }))
+            },
+            |known| {
+                let ns = &known.llc_ns;
+                Distances::Llcs(Matrix::from_fn(ns.len(), |a, b| {
+                    rounded(ns[a][b] - ns[a][a]).max(0)
+                }))
+            },
+        );
+        let home_remote_ns = host.latency.as_ref().and_then(|known| {
+            let same = known.llc_ns.first()?.first()?;
+            Some(rounded(known.home_remote_ns? - same).max(0))
+        });
+        Self {
+            nodes: nodes(host, reserve, &domains),
+            threads_per_core: host.threads_per_core(),
+            extra_dram: Matrix::from_fn(host.nodes.len(), |cpu, memory| {
+                extra_dram(host, cpu, memory)
+            }),
+            domains,
+            extra_ns,
+            home_remote_ns,
+        }
+    }
+
+    /// How much farther two domains are than one LLC, in ns, for a line whose memory is homed on a node of `home`.
+    /// Inside a package, a line homed on another package costs as much as a trip there (reference model, finding 1).
+    pub fn extra_ns(&self, a: u32, b: u32, home: Option<PackageId>) -> i64 {
+        let (a, b) = (&self.domains[a as usize], &self.domains[b as usize]);
+        if a.llc == b.llc {
+            return 0;
+        }
+        let between = match &self.extra_ns {
+            Distances::Llcs(matrix) => matrix.at(a.llc.index(), b.llc.index()),
+            Distances::Nodes(matrix) => matrix.at(a.node.index(), b.node.index()),
+        };
+        match home {
+            Some(home) if a.package == b.package && home != a.package => {
+                between.max(self.home_remote_ns.unwrap_or(TYPICAL_REMOTE_NS))
+            }
+            _ => between,
+        }
+    }
+
+    /// How much longer memory of `memory` takes than local memory from the CPUs of `cpu`, in thousandths.
+    pub fn extra_dram(&self, cpu: NodeId, memory: NodeId) -> i64 {
+        self.extra_dram.at(cpu.index(), memory.index())
+    }
+
+    /// The domain of a group's home; `dedicated` groups may be on isolated CPUs.
+    pub fn domain_of(&self, llc: LlcId, node: NodeId, isolated: bool) -> Option<u32> {
+        let key = (llc, node, isolated);
+        let found = self
+            .domains
+            .binary_search_by_key(&key, |domain| (domain.llc, domain.node, domain.isolated));
+        found.ok().map(small)
+    }
+
+    /// Where load on a domain costs. `shares_per_thread` is what the host has to give each thread, in thousandths of a
+    /// normal vCPU: 1000, or more on an over-committed host.
+    pub fn hinges(&self, domain: u32, shares_per_thread: i64) -> Vec<Hinge> {
+        let domain = &self.domains[domain as usize];
+        let [cores, fast, threads] =
+            [domain.cores, domain.fast_cores, domain.threads].map(|n| 1000 * i64::from(n));
+        let hinge = |term, of: Resource, threshold, slope| Hinge {
+            term,
+            of,
+            threshold,
+            slope,
+        };
+        let slow = (1000 - weights::SLOW_CORE_PERMILLE) * i64::from(fast < cores);
+        let paired = if threads > cores {
+            2 * (1000 - weights::SMT_THREAD_PERMILLE)
+        } else {
+            slow
+        };
+        let mut hinges = vec![
+            hinge(
+                Term::Crowding,
+                Resource::Cores,
+                cores / 2,
+                weights::CROWDING_PERMILLE * PER_MILLI / 1000,
+            ),
+            hinge(
+                Term::SlowCores,
+                Resource::Cores,
+                fast,
+                slow * PER_MILLI / 1000,
+            ),
+            hinge(
+                Term::Smt,
+                Resource::Cores,
+                cores,
+                (paired - slow).max(0) * PER_MILLI / 1000,
+            ),
+            hinge(
+                Term::Overcommit,
+                Resource::Threads,
+                threads,
+                (weights::WAITING_PERMILLE - paired) * PER_MILLI / 1000,
+            ),
+            hinge(
+                Term::Fairness,
+                Resource::Shares,
+                threads / 1000 * shares_per_thread.max(1000),
+                weights::FAIRNESS_PERMILLE * PER_MILLI / 1000,
+            ),
+        ];
+        if domain.cache_mib > 0 {
+            let threshold = 1000 * i64::try_from(domain.cache_mib).unwrap_or(i64::MAX / 1000);
+            hinges.push(hinge(
+                Term::Cache,
+                Resource::Footprint,
+                threshold,
+                weights::CACHE_PER_MIB / 1000,
+            ));
+        }
+        hinges.retain(|hinge| hinge.slope > 0);
+        hinges
+    }
+}
+
+impl Hinge {
+    /// What a load costs, in nano-vCPU.
+    pub fn cost(&self, load: &Load) -> i64 {
+        self.slope * (load.of(self.of) - self.threshold).max(0)
+    }
+}
+
+fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
+    let mut sets: BTreeMap<(LlcId, NodeId, bool), (PackageId, CpuSet)> = BTreeMap::new();
+    for cpu in host
+        .cpus
+        .iter()
+        .filter(|cpu| !reserve.cpus.contains(cpu.id))
+    {
+        let isolated = host.isolated.contains(cpu.id);
+        let (_, cpus) = sets
+            .entry((cpu.llc, cpu.node, isolated))
+            .or_insert_with(|| (cpu.package, CpuSet::new()));
+        cpus.insert(cpu.id);
+    }
+    let best_kind = host
+        .cores
+        .iter()
+        .map(|core| core.efficiency)
+        .max()
+        .unwrap_or(0);
+    let of_set =
+        |((llc, node, isolated), (package, cpus)): ((LlcId, NodeId, bool), (PackageId, CpuSet))| {
+            let mut cores: Vec<CoreId> = cpus
+                .iter()
+                .filter_map(|id| host.cpu(id))
+                .map(|cpu| cpu.core)
+                .collect();
+            cores.sort_unstable();
+            cores.dedup();
+            let fast = cores
+                .iter()
+                .filter(|core| host.cores[core.index()].efficiency == best_kind);
+            let cache = &host.llcs[llc.index()];
+            let part = cache.size_bytes * cpus.len() as u64 / cache.cpus.len().max(1) as u64;
+            let (fast_cores, cores, threads) =
+                (small(fast.count()), small(cores.len()), small(cpus.len()));
+            let cache_mib = part / (1 << 20);
+            Domain {
+                llc,
+                node,
+                package,
+                cpus,
+                cores,
+                fast_cores,
+                threads,
+                cache_mib,
+                isolated,
+            }
+        };
+    sets.into_iter().map(of_set).collect()
+}
+
+fn nodes(host: &Host, reserve: &Reserve, domains: &[Domain]) -> Vec<SiteNode> {
+    let of_node = |index: usize| {
+        let id = NodeId(small(index));
+        let own = (0..)
+            .zip(domains)
+            .filter(|(_, domain)| domain.node == id && !domain.isolated);
+        SiteNode {
+            memory_mib: reserve.usable_mib(host, id),
+            package: host.package_of_node(id),
+            domains: own.map(|(index, _)| index).collect(),
+        }
+    };
+    (0..host.nodes.len()).map(of_node).collect()
+}
+
+/// Extra latency between LLCs of two nodes by what the firmware says, which is an order, not a measurement: SLIT gives
+/// two-socket machines 21 to 32 for about the same latency. Hops beyond the nearest package add in proportion.
+fn typical_ns(host: &Host, a: usize, b: usize) -> i64 {
+    let [a, b] = [a, b].map(|index| NodeId(small(index)));
+    match remoteness(host, a, b) {
+        None if a == b => TYPICAL_NODE_NS,
+        None => TYPICAL_PACKAGE_NS,
+        Some(hops_permille) => TYPICAL_REMOTE_NS * hops_permille / 1000,
+    }
+}
+
+fn extra_dram(host: &Host, cpu: usize, memory: usize) -> i64 {
+    let [cpu, memory] = [cpu, memory].map(|index| NodeId(small(index)));
+    let known = host.latency.as_ref();
+    let ratio = known.and_then(|known| Some(known.dram_remote_ns? / known.dram_local_ns?));
+    let remote = ratio.map_or(TYPICAL_REMOTE_DRAM, |ratio| {
+        rounded((ratio - 1.0) * 1000.0).max(0)
+    });
+    match remoteness(host, cpu, memory) {
+        None if cpu == memory => 0,
+        None => SIBLING_DRAM.min(remote),
+        Some(hops_permille) => remote * hops_permille / 1000,
+    }
+}
+
+/// `None` within a package; otherwise the distance against that of the nearest other package, in thousandths.
+fn remoteness(host: &Host, a: NodeId, b: NodeId) -> Option<i64> {
+    let package = |node| host.package_of_node(node);
+    if a == b || package(a).is_some() && package(a) == package(b) {
+        return None;
+    }
+    let beyond = |other: NodeId| i64::from(host.distance(a, other)) - 10;
+    let others = (0..host.nodes.len())
+        .map(|index| NodeId(small(index)))
+        .filter(|&other| package(other) != package(a));
+    let nearest = others
+        .map(beyond)
+        .filter(|&distance| distance > 0)
+        .min()
+        .unwrap_or(10);
+    Some((1000 * beyond(b) / nearest).clamp(1000, 4000))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "latencies in ns are small, and a cast of a float saturates"
+)]
+fn rounded(value: f64) -> i64 {
+    value.round() as i64
+}
+
+fn small(index: usize) -> u32 {
+    u32::try_from(index).expect("tables are bounded by MAX_CPUS")
+}
