@@ -40,8 +40,11 @@ pub struct Group {
     pub llc: LlcId,
     /// Home node.
     pub node: NodeId,
-    /// CPUs they may use. As many CPUs as vCPUs mean that each vCPU has one to itself, in ascending order.
+    /// CPUs they may use.
     pub cpus: CpuSet,
+    /// Whether each vCPU has one of the CPUs to itself, in ascending order; there are then as many CPUs as vCPUs.
+    /// Otherwise they share all of them, and the kernel chooses.
+    pub pinned: bool,
 }
 
 /// Memory of a VM on one node.

@@ -12,6 +12,7 @@
 pub mod check;
 pub mod cost;
 pub mod group;
+pub mod place;
 pub mod plan;
 pub mod reconcile;
 pub mod shape;

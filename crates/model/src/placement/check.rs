@@ -115,6 +115,12 @@ fn check_cpus(
             ));
             continue;
         }
+        if group.pinned && group.cpus.len() != group.vcpus.len() {
+            wrong.push(Finding::error(
+                "placement-pinned",
+                named("a pinned group needs as many CPUs as vCPUs"),
+            ));
+        }
         if group.cpus.is_empty() {
             wrong.push(Finding::error(
                 "placement-no-cpus",

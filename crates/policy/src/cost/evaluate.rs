@@ -5,6 +5,7 @@ use model::host::{CoreId, PackageId};
 use model::placement::{Group, MemoryHome, Placement, VmId};
 
 use super::problem::{Problem, Tenant};
+use super::site::HINGES;
 use super::weights::{self, Load};
 use super::{Cost, Term};
 
@@ -119,7 +120,8 @@ fn ids(problem: &Problem) -> impl Iterator<Item = VmId> + use<> {
     (0..u32::try_from(problem.tenants.len()).unwrap_or(u32::MAX)).map(VmId)
 }
 
-fn domain_of(problem: &Problem, tenant: &Tenant, group: &Group) -> Option<u32> {
+/// The domain of a group; dedicated groups may be on isolated CPUs.
+pub fn domain_of(problem: &Problem, tenant: &Tenant, group: &Group) -> Option<u32> {
     let shared = problem.site.domain_of(group.llc, group.node, false);
     let isolated = problem.site.domain_of(group.llc, group.node, true);
     let is_in = |domain: &u32| {
@@ -267,8 +269,8 @@ fn cost_of_domains(
     let mut costs: Vec<Cost> = Vec::with_capacity(loads.len());
     for (hinges, load) in problem.hinges.iter().zip(&loads) {
         let mut cost = Cost::default();
-        for hinge in hinges {
-            cost[hinge.term] += hinge.cost(load);
+        for (index, (term, _)) in HINGES.iter().enumerate() {
+            cost[*term] += hinges.cost_of(index, load);
         }
         costs.push(cost);
     }
@@ -281,7 +283,7 @@ fn cost_of_domains(
 fn add_pinned_pairs(problem: &Problem, host: &Host, placement: &Placement, costs: &mut [Cost]) {
     let mut on_core: Vec<[i64; 2]> = vec![[0; 2]; host.cores.len()];
     let mut any = false;
-    for group in placement.groups.iter().filter(|group| is_pinned(group)) {
+    for group in placement.groups.iter().filter(|group| group.pinned) {
         let Some(tenant) = problem
             .tenants
             .get(group.vm.index())
@@ -317,9 +319,4 @@ fn add_pinned_pairs(problem: &Problem, host: &Host, placement: &Placement, costs
         let per_milli = 2 * (1000 - weights::SMT_THREAD_PERMILLE) * weights::PER_MILLI / 1000;
         cost[Term::Smt] = cost[Term::Smt].max(paired * per_milli);
     }
-}
-
-/// Whether each vCPU of a group has a CPU to itself.
-fn is_pinned(group: &Group) -> bool {
-    group.cpus.len() == group.vcpus.len()
 }

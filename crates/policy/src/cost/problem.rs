@@ -7,7 +7,7 @@ use model::host::{Host, NodeId};
 use model::placement::VmId;
 use model::tenant::Scope;
 
-use super::site::{Hinge, Site};
+use super::site::{Hinges, Site};
 use super::weights::{self, Load, PER_MILLI};
 use crate::group::{self, Cell};
 use crate::plan::Snapshot;
@@ -23,11 +23,11 @@ pub struct Problem {
     /// The VMs, by [`VmId`].
     pub tenants: Vec<Tenant>,
     /// Where load costs, by domain.
-    pub hinges: Vec<Vec<Hinge>>,
+    pub hinges: Vec<Hinges>,
 }
 
 /// A VM prepared for placing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
     /// vCPUs.
     pub vcpus: u32,
@@ -109,10 +109,7 @@ impl Problem {
 
     /// What a load costs on a domain.
     pub fn hinge_cost(&self, domain: u32, load: &Load) -> i64 {
-        self.hinges[domain as usize]
-            .iter()
-            .map(|hinge| hinge.cost(load))
-            .sum()
+        self.hinges[domain as usize].cost(load)
     }
 }
 

@@ -21,6 +21,9 @@ const TYPICAL_REMOTE_DRAM: i64 = 680;
 /// Memory of another node of the package, in thousandths more: SNC2 measures 74 and 82 ns (reference model 1).
 const SIBLING_DRAM: i64 = 100;
 
+/// Hosts with at most so many domains get a table of all pairs.
+const DENSE: usize = 256;
+
 /// A host as the cost function sees it.
 #[derive(Debug, Clone)]
 pub struct Site {
@@ -33,6 +36,8 @@ pub struct Site {
     extra_ns: Distances,
     extra_dram: Matrix,
     home_remote_ns: Option<i64>,
+    /// Extra ns by (domain, domain) without regard to memory; empty on hosts with more than [`DENSE`] domains.
+    pairs: Vec<i64>,
 }
 
 /// CPUs that share an LLC and a home node, and are all isolated or all not.
@@ -54,6 +59,8 @@ pub struct Domain {
     pub threads: u32,
     /// Size of the LLC's part, in MiB; 0 means unknown.
     pub cache_mib: u64,
+    /// What the LLC's link to memory carries, its part of it, in MB/s; 0 means unknown.
+    pub link_mbs: i64,
     /// For dedicated VMs only.
     pub isolated: bool,
 }
@@ -69,18 +76,25 @@ pub struct SiteNode {
     pub domains: Vec<u32>,
 }
 
-/// Where a load begins to cost, and how fast.
+/// Where load on a domain begins to cost, and how fast: one hinge for each of [`HINGES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hinge {
-    /// The term it belongs to.
-    pub term: Term,
-    /// Which of the loads it looks at.
-    pub of: Resource,
+pub struct Hinges {
     /// The load that is still free.
-    pub threshold: i64,
+    pub thresholds: [i64; HINGES.len()],
     /// Nano-vCPU for each unit of load above.
-    pub slope: i64,
+    pub slopes: [i64; HINGES.len()],
 }
+
+/// The hinges of a domain: the term each belongs to, and the load it looks at.
+pub const HINGES: [(Term, Resource); 7] = [
+    (Term::Crowding, Resource::Cores),
+    (Term::SlowCores, Resource::Cores),
+    (Term::Smt, Resource::Cores),
+    (Term::Overcommit, Resource::Threads),
+    (Term::Fairness, Resource::Shares),
+    (Term::Cache, Resource::Footprint),
+    (Term::Bandwidth, Resource::Traffic),
+];
 
 /// Extra latencies between LLCs: by LLC where the host knows them, otherwise by node.
 #[derive(Debug, Clone)]
@@ -131,7 +145,7 @@ impl Site {
             let same = known.llc_ns.first()?.first()?;
             Some(rounded(known.home_remote_ns? - same).max(0))
         });
-        Self {
+        let mut site = Self {
             nodes: nodes(host, reserve, &domains),
             threads_per_core: host.threads_per_core(),
             extra_dram: Matrix::from_fn(host.nodes.len(), |cpu, memory| {
@@ -140,25 +154,65 @@ impl Site {
             domains,
             extra_ns,
             home_remote_ns,
+            pairs: Vec::new(),
+        };
+        let n = site.domains.len();
+        if n <= DENSE {
+            let all = || 0..small(n);
+            site.pairs = all()
+                .flat_map(|a| all().map(move |b| (a, b)))
+                .map(|(a, b)| site.between(a, b))
+                .collect();
         }
+        site
     }
 
     /// How much farther two domains are than one LLC, in ns, for a line whose memory is homed on a node of `home`.
     /// Inside a package, a line homed on another package costs as much as a trip there (reference model, finding 1).
     pub fn extra_ns(&self, a: u32, b: u32, home: Option<PackageId>) -> i64 {
-        let (a, b) = (&self.domains[a as usize], &self.domains[b as usize]);
-        if a.llc == b.llc {
-            return 0;
-        }
-        let between = match &self.extra_ns {
-            Distances::Llcs(matrix) => matrix.at(a.llc.index(), b.llc.index()),
-            Distances::Nodes(matrix) => matrix.at(a.node.index(), b.node.index()),
+        let near = match self.pairs.get(a as usize * self.domains.len() + b as usize) {
+            Some(&ns) => ns,
+            None => self.between(a, b),
         };
         match home {
-            Some(home) if a.package == b.package && home != a.package => {
-                between.max(self.home_remote_ns.unwrap_or(TYPICAL_REMOTE_NS))
+            Some(home) if near > 0 => self.with_home(a, b, home, near),
+            _ => near,
+        }
+    }
+
+    /// Adds `weight` times the extra ns from a domain to every other, to the entries of `costs`, which are by domain.
+    pub fn add_extra_ns(&self, from: u32, home: Option<PackageId>, weight: i64, costs: &mut [i64]) {
+        let n = self.domains.len();
+        let is_local = home.is_none_or(|home| home == self.domains[from as usize].package);
+        match self.pairs.get(from as usize * n..(from as usize + 1) * n) {
+            Some(row) if is_local => {
+                for (cost, ns) in costs.iter_mut().zip(row) {
+                    *cost += weight * ns;
+                }
             }
-            _ => between,
+            _ => {
+                for (other, cost) in (0..).zip(costs) {
+                    *cost += weight * self.extra_ns(from, other, home);
+                }
+            }
+        }
+    }
+
+    fn between(&self, a: u32, b: u32) -> i64 {
+        let (a, b) = (&self.domains[a as usize], &self.domains[b as usize]);
+        match &self.extra_ns {
+            _ if a.llc == b.llc => 0,
+            Distances::Llcs(matrix) => matrix.at(a.llc.index(), b.llc.index()),
+            Distances::Nodes(matrix) => matrix.at(a.node.index(), b.node.index()),
+        }
+    }
+
+    fn with_home(&self, a: u32, b: u32, home: PackageId, near: i64) -> i64 {
+        let [a, b] = [a, b].map(|domain| self.domains[domain as usize].package);
+        if a == b && home != a {
+            near.max(self.home_remote_ns.unwrap_or(TYPICAL_REMOTE_NS))
+        } else {
+            near
         }
     }
 
@@ -178,72 +232,60 @@ impl Site {
 
     /// Where load on a domain costs. `shares_per_thread` is what the host has to give each thread, in thousandths of a
     /// normal vCPU: 1000, or more on an over-committed host.
-    pub fn hinges(&self, domain: u32, shares_per_thread: i64) -> Vec<Hinge> {
+    pub fn hinges(&self, domain: u32, shares_per_thread: i64) -> Hinges {
         let domain = &self.domains[domain as usize];
         let [cores, fast, threads] =
             [domain.cores, domain.fast_cores, domain.threads].map(|n| 1000 * i64::from(n));
-        let hinge = |term, of: Resource, threshold, slope| Hinge {
-            term,
-            of,
-            threshold,
-            slope,
-        };
         let slow = (1000 - weights::SLOW_CORE_PERMILLE) * i64::from(fast < cores);
         let paired = if threads > cores {
             2 * (1000 - weights::SMT_THREAD_PERMILLE)
         } else {
             slow
         };
-        let mut hinges = vec![
-            hinge(
-                Term::Crowding,
-                Resource::Cores,
+        let cache = i64::try_from(domain.cache_mib).unwrap_or(i64::MAX / 1000);
+        let permille = |permille: i64| permille * PER_MILLI / 1000;
+        Hinges {
+            thresholds: [
                 cores / 2,
-                weights::CROWDING_PERMILLE * PER_MILLI / 1000,
-            ),
-            hinge(
-                Term::SlowCores,
-                Resource::Cores,
                 fast,
-                slow * PER_MILLI / 1000,
-            ),
-            hinge(
-                Term::Smt,
-                Resource::Cores,
                 cores,
-                (paired - slow).max(0) * PER_MILLI / 1000,
-            ),
-            hinge(
-                Term::Overcommit,
-                Resource::Threads,
                 threads,
-                (weights::WAITING_PERMILLE - paired) * PER_MILLI / 1000,
-            ),
-            hinge(
-                Term::Fairness,
-                Resource::Shares,
                 threads / 1000 * shares_per_thread.max(1000),
-                weights::FAIRNESS_PERMILLE * PER_MILLI / 1000,
-            ),
-        ];
-        if domain.cache_mib > 0 {
-            let threshold = 1000 * i64::try_from(domain.cache_mib).unwrap_or(i64::MAX / 1000);
-            hinges.push(hinge(
-                Term::Cache,
-                Resource::Footprint,
-                threshold,
-                weights::CACHE_PER_MIB / 1000,
-            ));
+                1000 * cache,
+                1000 * domain.link_mbs,
+            ],
+            slopes: [
+                permille(weights::CROWDING_PERMILLE),
+                permille(slow),
+                permille((paired - slow).max(0)),
+                permille(weights::WAITING_PERMILLE - paired),
+                permille(weights::FAIRNESS_PERMILLE),
+                if cache > 0 {
+                    weights::CACHE_PER_MIB / 1000
+                } else {
+                    0
+                },
+                if domain.link_mbs > 0 {
+                    weights::BANDWIDTH_PER_MBS / 1000
+                } else {
+                    0
+                },
+            ],
         }
-        hinges.retain(|hinge| hinge.slope > 0);
-        hinges
     }
 }
 
-impl Hinge {
+impl Hinges {
     /// What a load costs, in nano-vCPU.
     pub fn cost(&self, load: &Load) -> i64 {
-        self.slope * (load.of(self.of) - self.threshold).max(0)
+        (0..HINGES.len())
+            .map(|index| self.cost_of(index, load))
+            .sum()
+    }
+
+    /// What one hinge costs, by index into [`HINGES`].
+    pub fn cost_of(&self, index: usize, load: &Load) -> i64 {
+        self.slopes[index] * (load.of(HINGES[index].1) - self.thresholds[index]).max(0)
     }
 }
 
@@ -292,6 +334,7 @@ fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
                 fast_cores,
                 threads,
                 cache_mib,
+                link_mbs: 0,
                 isolated,
             }
         };

@@ -1,0 +1,176 @@
+//! `best`, vtopo's own policy: every VM where the whole costs least.
+//!
+//! # Problem
+//! Choose, for every VM, how many of its vCPUs run on which domain (LLC and node), and which nodes hold its memory, so
+//! that the sum of [`cost`](crate::cost) is least. That is a quadratic assignment with packing constraints: no method
+//! finds the optimum of every case quickly.
+//!
+//! # Approach
+//! VMs are seated one after the other, the most demanding first, each on the best seat that is left
+//! ([`insert`]: every home for its memory, several ways to split it, several domains to start from). Then VMs are taken
+//! out and seated again, alone, in pairs and in threes, as long as it gains and the budget of evaluations lasts
+//! ([`search`]). VMs that sit already move only if it is worth the move ([`rebalance`]).
+//!
+//! # Terminology
+//! A *seat* is where a VM is: its *pieces* (vCPUs of a cell on a domain), memory and system threads.
+//!
+//! # Properties
+//! Deterministic; the VMs' order does not matter (they are sorted, names last); what fits nowhere is refused with a reason
+//! and all others are placed; the running cost equals [`cost::evaluate`](crate::cost::evaluate) of the outcome; a
+//! placement that `best` made is left alone by `best`.
+
+mod explain;
+mod finish;
+mod insert;
+mod rebalance;
+mod search;
+mod state;
+
+use std::cmp::Reverse;
+
+use model::placement::{Placement, VmId};
+use model::{Reason, Vm};
+
+use crate::cost::evaluate;
+use crate::cost::problem::Problem;
+use crate::plan::{Plan, Snapshot};
+use crate::reconcile::Policy;
+use state::State;
+
+/// vtopo's own policy.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Best;
+
+impl Policy for Best {
+    fn name(&self) -> &'static str {
+        "best"
+    }
+
+    fn plan(&self, now: &Snapshot) -> Plan {
+        let order = canonical_order(now);
+        let is_sorted = order.iter().is_sorted();
+        let sorted = if is_sorted {
+            None
+        } else {
+            Some(permuted(now, &order))
+        };
+        let mut plan = plan_sorted(sorted.as_ref().unwrap_or(now));
+        if !is_sorted {
+            rename(&mut plan, &order);
+        }
+        plan
+    }
+}
+
+fn plan_sorted(now: &Snapshot) -> Plan {
+    let problem = Problem::new(now);
+    let mut state = State::new(&problem);
+    let displaced = explain::seat_placed(&mut state, now);
+    let arrivals: Vec<usize> = (0..now.vms.len())
+        .filter(|&vm| !state.is_seated(vm))
+        .collect();
+    let seated: Vec<usize> = (0..now.vms.len())
+        .filter(|&vm| state.is_seated(vm))
+        .collect();
+    let refused = search::seat_all(&mut state, &arrivals);
+    let moved = rebalance::rebalance(&mut state, now, &seated);
+    let placement = finish::placement(&state, now);
+    let bill = evaluate::evaluate(&problem, &now.host, &placement, &now.placement);
+    debug_assert_eq!(
+        bill.total.total(),
+        state.cost,
+        "the running cost is the cost"
+    );
+    let mut reasons = explain::reasons(&state, now);
+    reasons.extend(
+        displaced
+            .iter()
+            .map(|&vm| (Some(id(vm)), explain::displaced(now, vm))),
+    );
+    Plan {
+        generation: now.generation + 1,
+        moves: explain::moves(now, &placement, &moved, &displaced),
+        reasons,
+        refused: refused
+            .into_iter()
+            .map(|vm| (id(vm), explain::refusal(&state, now, vm)))
+            .collect(),
+        cost: bill.total,
+        placement,
+    }
+}
+
+/// The most demanding VMs first: dedicated ones, those with a hard affinity, the widest, those with most memory.
+fn canonical_order(now: &Snapshot) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..now.vms.len()).collect();
+    let key = |vm: &Vm| {
+        (
+            Reverse(vm.dedicated),
+            vm.hard.is_empty(),
+            Reverse(vm.vcpus),
+            Reverse(vm.memory_mib),
+        )
+    };
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&now.vms[a].vm, &now.vms[b].vm);
+        key(a).cmp(&key(b)).then_with(|| natural(&a.name, &b.name))
+    });
+    order
+}
+
+/// `vm2` before `vm10`: shorter names first, as numbered names want it.
+fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+fn permuted(now: &Snapshot, order: &[usize]) -> Snapshot {
+    let mut new_id = vec![0; order.len()];
+    for (position, &old) in order.iter().enumerate() {
+        new_id[old] = position;
+    }
+    let renamed = |old: VmId| new_id.get(old.index()).map_or(old, |&new| id(new));
+    let mut sorted = now.clone();
+    sorted.vms = order.iter().map(|&old| now.vms[old].clone()).collect();
+    rename_placement(&mut sorted.placement, renamed);
+    for talk in &mut sorted.talks {
+        (talk.a, talk.b) = (renamed(talk.a), renamed(talk.b));
+    }
+    sorted
+}
+
+/// Gives the plan's VMs the ids of the snapshot that was asked about.
+fn rename(plan: &mut Plan, order: &[usize]) {
+    let renamed = |new: VmId| order.get(new.index()).map_or(new, |&old| id(old));
+    rename_placement(&mut plan.placement, renamed);
+    plan.moves
+        .iter_mut()
+        .for_each(|step| step.vm = renamed(step.vm));
+    plan.refused
+        .iter_mut()
+        .for_each(|(vm, _)| *vm = renamed(*vm));
+    let rename_reason = |(vm, _): &mut (Option<VmId>, Reason)| *vm = vm.map(renamed);
+    plan.reasons.iter_mut().for_each(rename_reason);
+    plan.moves.sort_by_key(|step| step.vm);
+    plan.refused.sort_by_key(|(vm, _)| *vm);
+    plan.reasons.sort_by_key(|(vm, _)| *vm);
+}
+
+fn rename_placement(placement: &mut Placement, renamed: impl Fn(VmId) -> VmId) {
+    placement
+        .groups
+        .iter_mut()
+        .for_each(|group| group.vm = renamed(group.vm));
+    placement
+        .memory
+        .iter_mut()
+        .for_each(|home| home.vm = renamed(home.vm));
+    placement
+        .system
+        .iter_mut()
+        .for_each(|home| home.vm = renamed(home.vm));
+    placement.sort();
+}
+
+fn id(vm: usize) -> VmId {
+    VmId(u32::try_from(vm).unwrap_or(u32::MAX))
+}

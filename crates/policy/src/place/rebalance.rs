@@ -1,0 +1,121 @@
+//! Moves of VMs that sit already: few, worth it, and never back and forth.
+//!
+//! # Rules
+//! - A move must gain more than it costs (the `migration` term) and more than [`WORTH_PERMILLE`] of the VM's work:
+//!   hysteresis against noise in the loads.
+//! - A VM stays for [`Budget::dwell_ns`](crate::plan::Budget) where it was put.
+//! - A plan moves no more than its budget, the greatest gain first.
+//!
+//! # Properties
+//! With constant loads every plan lowers the cost by more than a fixed amount or moves nothing, so that moves end.
+
+use super::insert::{Effort, best_seat};
+use super::search;
+use super::state::{Seat, State, copied};
+use crate::cost::weights::PER_MILLI;
+use crate::plan::Snapshot;
+
+/// What a move must gain beyond its cost, in thousandths of the VM's work: the least improvement for which ESXi moves
+/// (`Numa.MigThreshold` 2 %).
+const WORTH_PERMILLE: i64 = 20;
+/// VMs looked at in one plan, those with most to gain first: bounds the work on hosts with hundreds of VMs.
+const LOOKED_AT: usize = 48;
+
+/// Moves seated VMs while it is worth it and the budget lasts. Returns the VMs that moved, with what it gained.
+pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> Vec<(usize, i64)> {
+    let mut vcpus_left = i64::from(now.budget.vcpus);
+    let mut mib_left = i64::try_from(now.budget.memory_mib).unwrap_or(i64::MAX);
+    let mut candidates = candidates(state, now, seated);
+    let mut moved = Vec::new();
+    while let Some((position, gain, seat)) = best_move(state, &candidates, [vcpus_left, mib_left]) {
+        let vm = candidates.remove(position);
+        let [vcpus, mib] = extent(state, vm, &seat);
+        (vcpus_left, mib_left) = (vcpus_left - vcpus, mib_left - mib);
+        state.take(vm);
+        state.put(vm, seat);
+        moved.push((vm, gain));
+    }
+    moved
+}
+
+/// VMs that may move and have something to gain, most first.
+fn candidates(state: &State, now: &Snapshot, seated: &[usize]) -> Vec<usize> {
+    let ideal = search::ideal(state, seated);
+    let rested = |vm: usize| {
+        now.vms[vm]
+            .moved_ns
+            .is_none_or(|moved| now.at_ns.saturating_sub(moved) >= now.budget.dwell_ns)
+    };
+    let gain = |(&vm, ideal): (&usize, i64)| (state.burden(vm) - ideal, vm);
+    let mut ranked: Vec<(i64, usize)> = seated.iter().zip(ideal).map(gain).collect();
+    ranked.retain(|&(gain, vm)| gain > worth(state, vm) && rested(vm));
+    ranked.sort_by_key(|&(gain, vm)| (std::cmp::Reverse(gain), vm));
+    ranked.truncate(LOOKED_AT);
+    ranked.into_iter().map(|(_, vm)| vm).collect()
+}
+
+/// The move that gains most: position among the candidates, gain, seat.
+fn best_move(
+    state: &mut State,
+    candidates: &[usize],
+    left: [i64; 2],
+) -> Option<(usize, i64, Seat)> {
+    let mut best: Option<(usize, i64, Seat)> = None;
+    for (position, &vm) in candidates.iter().enumerate() {
+        let before = state.cost;
+        let old = state.take(vm);
+        let seat = best_seat(state, vm, Effort::QUICK);
+        let gain = seat.as_ref().map_or(0, |seat| {
+            state.put(vm, seat.clone());
+            let gain = before - state.cost;
+            state.take(vm);
+            gain
+        });
+        state.put(vm, old);
+        let Some(seat) = seat.filter(|_| gain > worth(state, vm)) else {
+            continue;
+        };
+        let affordable = extent(state, vm, &seat)
+            .iter()
+            .zip(left)
+            .all(|(need, left)| *need <= left);
+        if affordable && best.as_ref().is_none_or(|(_, most, _)| gain > *most) {
+            best = Some((position, gain, seat));
+        }
+    }
+    best
+}
+
+fn worth(state: &State, vm: usize) -> i64 {
+    let tenant = state.tenant(vm);
+    let work = i64::from(tenant.vcpus)
+        * tenant
+            .load
+            .of(crate::cost::weights::Resource::Cores)
+            .max(100)
+        * PER_MILLI;
+    work * WORTH_PERMILLE / 1000
+}
+
+/// vCPUs and MiB that change their place with a seat.
+fn extent(state: &State, vm: usize, seat: &Seat) -> [i64; 2] {
+    let old = &state.before[vm];
+    let stay = |seat: &Seat, cell: u32, domain: u32| -> i64 {
+        let own = seat
+            .pieces
+            .iter()
+            .filter(|piece| (piece.cell, piece.domain) == (cell, domain));
+        own.map(|piece| i64::from(piece.size)).sum()
+    };
+    let mut left = 0;
+    let mut seen: Vec<(u32, u32)> = Vec::new();
+    for piece in &old.pieces {
+        let key = (piece.cell, piece.domain);
+        if !seen.contains(&key) {
+            seen.push(key);
+            left += (stay(old, key.0, key.1) - stay(seat, key.0, key.1)).max(0);
+        }
+    }
+    let copied = copied(old, &seat.memory);
+    [left, i64::try_from(copied).unwrap_or(i64::MAX)]
+}
