@@ -72,9 +72,9 @@ fn plan_sorted(now: &Snapshot) -> Plan {
     let seated: Vec<usize> = (0..now.vms.len())
         .filter(|&vm| state.is_seated(vm))
         .collect();
-    let refused = search::seat_all(&mut state, &arrivals);
+    let left_out = search::seat_all(&mut state, &arrivals);
     let moved = rebalance::rebalance(&mut state, now, &seated);
-    let placement = finish::placement(&state, now);
+    let (placement, without_cpus) = finish::placement(&mut state, now);
     let bill = evaluate::evaluate(&problem, &now.host, &placement, &now.placement);
     debug_assert_eq!(
         bill.total.total(),
@@ -87,14 +87,21 @@ fn plan_sorted(now: &Snapshot) -> Plan {
             .iter()
             .map(|&vm| (Some(id(vm)), explain::displaced(now, vm))),
     );
+    let mut refused: Vec<(VmId, Reason)> = left_out
+        .into_iter()
+        .map(|vm| (id(vm), explain::refusal(&state, now, vm)))
+        .collect();
+    refused.extend(
+        without_cpus
+            .into_iter()
+            .map(|vm| (id(vm), explain::affinity_taken(now, vm))),
+    );
+    refused.sort_by_key(|(vm, _)| *vm);
     Plan {
         generation: now.generation + 1,
         moves: explain::moves(now, &placement, &moved, &displaced),
         reasons,
-        refused: refused
-            .into_iter()
-            .map(|vm| (id(vm), explain::refusal(&state, now, vm)))
-            .collect(),
+        refused,
         cost: bill.total,
         placement,
     }

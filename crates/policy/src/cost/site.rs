@@ -283,6 +283,15 @@ impl Hinges {
             .sum()
     }
 
+    /// What all of a load would cost at the price of its last unit.
+    pub fn swing(&self, load: &Load) -> i64 {
+        let loaded =
+            (0..HINGES.len()).filter(|&index| load.of(HINGES[index].1) > self.thresholds[index]);
+        loaded
+            .map(|index| self.slopes[index] * load.of(HINGES[index].1))
+            .sum()
+    }
+
     /// What one hinge costs, by index into [`HINGES`].
     pub fn cost_of(&self, index: usize, load: &Load) -> i64 {
         self.slopes[index] * (load.of(HINGES[index].1) - self.thresholds[index]).max(0)

@@ -298,6 +298,15 @@ pub(super) fn refusal(state: &State, now: &Snapshot, vm: usize) -> Reason {
     )
 }
 
+/// Why a VM is refused whose LLC has room, but not on the CPUs it must stay on.
+pub(super) fn affinity_taken(now: &Snapshot, vm: usize) -> Reason {
+    let name = &now.vms[vm].vm.name;
+    Reason::new(
+        "affinity-taken",
+        format!("{name}: dedicated VMs have the CPUs that its hard affinity leaves it"),
+    )
+}
+
 /// What changes for VMs that were placed before.
 pub(super) fn moves(
     now: &Snapshot,

@@ -12,7 +12,29 @@ use crate::group::Cell;
 use crate::plan::Snapshot;
 
 /// The placement the seats mean. vCPUs stay where they were as far as the seats allow, and fill the rest in index order.
-pub(super) fn placement(state: &State, now: &Snapshot) -> Placement {
+/// VMs whose domain has room, but not on the CPUs they must stay on, lose their seat; they are returned.
+pub(super) fn placement(state: &mut State, now: &Snapshot) -> (Placement, Vec<usize>) {
+    let mut without_cpus: Vec<usize> = Vec::new();
+    loop {
+        let placement = whole_placement(state, now);
+        let lacks = |group: &&Group| {
+            group.cpus.is_empty() || group.pinned && group.cpus.len() != group.vcpus.len()
+        };
+        let group = placement.groups.iter().find(lacks).map(|group| group.vm);
+        let system = placement
+            .system
+            .iter()
+            .find(|home| home.cpus.is_empty())
+            .map(|home| home.vm);
+        let Some(vm) = group.or(system) else {
+            return (placement, without_cpus);
+        };
+        state.take(vm.index());
+        without_cpus.push(vm.index());
+    }
+}
+
+fn whole_placement(state: &State, now: &Snapshot) -> Placement {
     let cores = dedicated_cores(state, now);
     let mut placement = Placement::default();
     for (id, seat) in (0..).map(VmId).zip(&state.seats) {

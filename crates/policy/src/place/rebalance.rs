@@ -1,8 +1,8 @@
 //! Moves of VMs that sit already: few, worth it, and never back and forth.
 //!
 //! # Rules
-//! - A move must gain more than it costs (the `migration` term) and more than [`WORTH_PERMILLE`] of the VM's work:
-//!   hysteresis against noise in the loads.
+//! - A move must gain more than it costs (the `migration` term), more than [`WORTH_PERMILLE`] of the VM's work, and more
+//!   than [`IMBALANCE_PERMILLE`] of what its domains' loads are worth: hysteresis against noise in the loads.
 //! - A VM stays for [`Budget::dwell_ns`](crate::plan::Budget) where it was put.
 //! - A plan moves no more than its budget, the greatest gain first.
 //!
@@ -18,6 +18,10 @@ use crate::plan::Snapshot;
 /// What a move must gain beyond its cost, in thousandths of the VM's work: the least improvement for which ESXi moves
 /// (`Numa.MigThreshold` 2 %).
 const WORTH_PERMILLE: i64 = 20;
+/// What it must gain besides, in thousandths of what the loads on its domains would cost at the price of their last
+/// unit: ESXi moves only from nodes with 10 % more load (`Numa.MigImbalanceThreshold`). Loads that wander by half of that
+/// do not move anything there and back.
+const IMBALANCE_PERMILLE: i64 = 100;
 /// VMs looked at in one plan, those with most to gain first: bounds the work on hosts with hundreds of VMs.
 const LOOKED_AT: usize = 48;
 
@@ -40,7 +44,7 @@ pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> 
 
 /// VMs that may move and have something to gain, most first.
 fn candidates(state: &State, now: &Snapshot, seated: &[usize]) -> Vec<usize> {
-    let ideal = search::ideal(state, seated);
+    let ideal = search::ideal_costs(state, seated);
     let rested = |vm: usize| {
         now.vms[vm]
             .moved_ns
@@ -94,7 +98,7 @@ fn worth(state: &State, vm: usize) -> i64 {
             .of(crate::cost::weights::Resource::Cores)
             .max(100)
         * PER_MILLI;
-    work * WORTH_PERMILLE / 1000
+    work * WORTH_PERMILLE / 1000 + state.swing(vm) * IMBALANCE_PERMILLE / 1000
 }
 
 /// vCPUs and MiB that change their place with a seat.

@@ -33,7 +33,7 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
             left_out.push(vm);
         }
     }
-    let ideal = ideal(state, &seated);
+    let ideal = ideal_costs(state, &seated);
     let mut search = Search {
         state,
         vms: seated,
@@ -45,18 +45,27 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
     search.regroup_drawn();
     // A VM that found no place at first may find one after the others have moved.
     left_out.retain(|&vm| {
-        let seat = best_seat(state, vm, Effort::THOROUGH);
+        let seat = best_seat(search.state, vm, Effort::THOROUGH);
         let is_out = seat.is_none();
         if let Some(seat) = seat {
-            state.put(vm, seat);
+            search.state.put(vm, seat);
         }
         is_out
     });
+    // The end is always a placement that no VM would leave by itself, so that the next plan leaves it alone.
+    search.vms = vms
+        .iter()
+        .copied()
+        .filter(|vm| !left_out.contains(vm))
+        .collect();
+    search.ideal = ideal_costs(search.state, &search.vms);
+    search.budget = search.state.evaluations + BUDGET;
+    search.settle();
     left_out
 }
 
 /// What each VM costs alone on the empty host. VMs that are alike come in a row and are looked at once.
-pub(super) fn ideal(state: &State, vms: &[usize]) -> Vec<i64> {
+pub(super) fn ideal_costs(state: &State, vms: &[usize]) -> Vec<i64> {
     let mut empty = State::new(state.problem);
     let mut costs: Vec<i64> = Vec::with_capacity(vms.len());
     for (index, &vm) in vms.iter().enumerate() {
@@ -97,8 +106,9 @@ impl Search<'_, '_> {
                 return;
             }
             since_gain += 1;
+            let vm = self.vms[position];
             if self.presses(position)
-                && reseat(self.state, &[self.vms[position]], &[0], Effort::QUICK)
+                && (reseat(self.state, &[vm], &[0], Effort::QUICK) || shift(self.state, vm))
             {
                 since_gain = 0;
             }
@@ -169,6 +179,23 @@ pub(super) fn reseat(state: &mut State, vms: &[usize], order: &[usize], effort: 
     for (&vm, seat) in vms.iter().zip(old) {
         state.put(vm, seat);
     }
+    false
+}
+
+/// Moves a VM by as little as possible: as a VM that sits already and pays for its moves would. Keeps the outcome if it
+/// costs less.
+fn shift(state: &mut State, vm: usize) -> bool {
+    let before = state.cost;
+    let old = state.take(vm);
+    let was_before = std::mem::replace(&mut state.before[vm], old.clone());
+    let seat = best_seat(state, vm, Effort::QUICK);
+    state.before[vm] = was_before;
+    state.put(vm, seat.unwrap_or_else(|| old.clone()));
+    if state.cost < before {
+        return true;
+    }
+    state.take(vm);
+    state.put(vm, old);
     false
 }
 

@@ -204,21 +204,23 @@ impl<'a> State<'a> {
             .of(weights::Resource::Cores)
     }
 
+    /// What all load of the domains a VM sits on would cost at the price of their last unit: how much their cost swings
+    /// when loads do.
+    pub(super) fn swing(&self, vm: usize) -> i64 {
+        let firsts = first_on_domain(&self.seats[vm]);
+        firsts
+            .map(|piece| {
+                self.problem.hinges[piece.domain as usize]
+                    .swing(&self.domains[piece.domain as usize].load)
+            })
+            .sum()
+    }
+
     /// What a seated VM costs by itself, and the domains it is on: what it could gain at most.
     pub(super) fn burden(&self, vm: usize) -> i64 {
         let seat = &self.seats[vm];
-        let is_first = |index: usize, piece: &Piece| {
-            !seat.pieces[..index]
-                .iter()
-                .any(|earlier| earlier.domain == piece.domain)
-        };
-        let firsts = seat
-            .pieces
-            .iter()
-            .enumerate()
-            .filter(|(index, piece)| is_first(*index, piece));
-        let shared: i64 = firsts
-            .map(|(_, piece)| self.domains[piece.domain as usize].cost)
+        let shared: i64 = first_on_domain(seat)
+            .map(|piece| self.domains[piece.domain as usize].cost)
             .sum();
         self.own_cost(vm, seat) + shared
     }
@@ -382,6 +384,20 @@ fn labelled(problem: &Problem) -> Vec<Vec<usize>> {
         }
     }
     members
+}
+
+/// One piece of a seat for each domain it is on.
+fn first_on_domain(seat: &Seat) -> impl Iterator<Item = &Piece> {
+    let is_first = |(index, piece): &(usize, &Piece)| {
+        !seat.pieces[..*index]
+            .iter()
+            .any(|earlier| earlier.domain == piece.domain)
+    };
+    seat.pieces
+        .iter()
+        .enumerate()
+        .filter(is_first)
+        .map(|(_, piece)| piece)
 }
 
 /// vCPUs that are in another place than before.
