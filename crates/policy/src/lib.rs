@@ -11,8 +11,12 @@
 
 pub mod check;
 pub mod cost;
+pub mod fleet;
+pub mod generations;
 pub mod group;
+pub mod metrics;
 pub mod place;
 pub mod plan;
+pub mod policies;
 pub mod reconcile;
 pub mod shape;

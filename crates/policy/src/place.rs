@@ -47,7 +47,7 @@ impl Policy for Best {
     }
 
     fn plan(&self, now: &Snapshot) -> Plan {
-        let order = canonical_order(now);
+        let order = canonical_order_of(now.vms.iter().map(|state| &state.vm));
         let is_sorted = order.iter().is_sorted();
         let sorted = if is_sorted {
             None
@@ -107,9 +107,11 @@ fn plan_sorted(now: &Snapshot) -> Plan {
     }
 }
 
-/// The most demanding VMs first: dedicated ones, those with a hard affinity, the widest, those with most memory.
-fn canonical_order(now: &Snapshot) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..now.vms.len()).collect();
+/// The order in which VMs are seated: dedicated ones first, then those with a hard affinity, the widest, those with most
+/// memory; names last. Indices into `vms`.
+pub fn canonical_order_of<'a>(vms: impl Iterator<Item = &'a Vm>) -> Vec<usize> {
+    let vms: Vec<&Vm> = vms.collect();
+    let mut order: Vec<usize> = (0..vms.len()).collect();
     let key = |vm: &Vm| {
         (
             Reverse(vm.dedicated),
@@ -119,8 +121,9 @@ fn canonical_order(now: &Snapshot) -> Vec<usize> {
         )
     };
     order.sort_by(|&a, &b| {
-        let (a, b) = (&now.vms[a].vm, &now.vms[b].vm);
-        key(a).cmp(&key(b)).then_with(|| natural(&a.name, &b.name))
+        key(vms[a])
+            .cmp(&key(vms[b]))
+            .then_with(|| natural(&vms[a].name, &vms[b].name))
     });
     order
 }

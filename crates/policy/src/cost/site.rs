@@ -276,6 +276,12 @@ impl Site {
 }
 
 impl Hinges {
+    /// Of something that takes no load for free, and none for money: nothing costs.
+    pub const NONE: Self = Self {
+        thresholds: [0; HINGES.len()],
+        slopes: [0; HINGES.len()],
+    };
+
     /// What a load costs, in nano-vCPU.
     pub fn cost(&self, load: &Load) -> i64 {
         (0..HINGES.len())

@@ -1,0 +1,305 @@
+//! A fleet with every node as one domain: enough to choose a host, cheap enough to look at all of them.
+
+use std::sync::Arc;
+
+use model::tenant::Scope;
+use model::{Host, Reason, Vm};
+
+use super::Member;
+use crate::cost::site::{Hinges, Site};
+use crate::cost::weights::{self, Load};
+use crate::group;
+
+/// What a VM loses by a partner on another host: a round trip of 20 us (reference model 2.4: 15 to 20 us for a VM) at the
+/// price of [`weights::NEAR_PER_NS`], but never more than all its work.
+const PARTNER_AWAY: i64 = weights::VCPU;
+
+/// All hosts, and what is left of them.
+#[derive(Debug)]
+pub(super) struct Coarse<'a> {
+    vms: &'a [Vm],
+    kinds: Vec<Kind>,
+    hosts: Vec<CoarseHost>,
+    /// Hosts of placed VMs, by VM.
+    host_of: Vec<Option<usize>>,
+    /// VMs with the same label, by VM: those that keep apart, those that belong together.
+    apart: Vec<Vec<usize>>,
+    near: Vec<Vec<usize>>,
+}
+
+/// Hosts that are alike, with what each VM is to them.
+#[derive(Debug)]
+struct Kind {
+    nodes: Vec<CoarseNode>,
+    needs: Vec<Need>,
+}
+
+/// A host, and what is left of it.
+#[derive(Debug, Clone)]
+pub(super) struct CoarseHost {
+    kind: usize,
+    nodes: Vec<CoarseNode>,
+}
+
+#[derive(Debug, Clone)]
+struct CoarseNode {
+    load: Load,
+    hinges: Hinges,
+    cores: u32,
+    dedicated: u32,
+    free_mib: Option<u64>,
+}
+
+/// What a VM asks of a kind of host.
+#[derive(Debug, Clone)]
+struct Need {
+    load: Load,
+    cells: Vec<(u32, u64)>,
+    /// vCPUs that each node takes at most.
+    caps: Vec<u32>,
+}
+
+impl<'a> Coarse<'a> {
+    pub(super) fn new(members: &[Member], vms: &'a [Vm]) -> Self {
+        let mut kinds: Vec<(&Member, Kind)> = Vec::new();
+        let mut hosts = Vec::with_capacity(members.len());
+        for member in members {
+            let same = |(other, _): &(&Member, Kind)| {
+                Arc::ptr_eq(&other.host, &member.host) && other.reserve == member.reserve
+            };
+            let kind = kinds.iter().position(same).unwrap_or_else(|| {
+                kinds.push((member, kind(member, vms)));
+                kinds.len() - 1
+            });
+            hosts.push(CoarseHost {
+                kind,
+                nodes: kinds[kind].1.nodes.clone(),
+            });
+        }
+        Self {
+            kinds: kinds.into_iter().map(|(_, kind)| kind).collect(),
+            hosts,
+            host_of: vec![None; vms.len()],
+            apart: sharing(vms, |vm| {
+                vm.apart.as_ref().map(|apart| apart.label.as_str())
+            }),
+            near: sharing(vms, |vm| vm.near.as_deref()),
+            vms,
+        }
+    }
+
+    /// The host where a VM adds least to the cost, of those that `may`; the first of equals. `None` when it fits nowhere.
+    pub(super) fn best_host(&self, vm: usize, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut best: Option<(i64, usize)> = None;
+        // Hosts of one kind that hold nothing are all alike: one of them stands for them.
+        let mut seen_empty = vec![false; self.kinds.len()];
+        for host in (0..self.hosts.len()).filter(|&host| may(host)) {
+            let is_empty = self.hosts[host]
+                .nodes
+                .iter()
+                .all(|node| node.load == Load::default());
+            if is_empty && std::mem::replace(&mut seen_empty[self.hosts[host].kind], true) {
+                continue;
+            }
+            if let Some(cost) = self
+                .cost(vm, host)
+                .filter(|cost| best.is_none_or(|(least, _)| *cost < least))
+            {
+                best = Some((cost, host));
+            }
+        }
+        best.map(|(_, host)| host)
+    }
+
+    /// What a VM adds on a host; `None` when it does not fit.
+    pub(super) fn cost(&self, vm: usize, host: usize) -> Option<i64> {
+        let clash = |other: &usize| self.host_of[*other] == Some(host);
+        let apart = self.vms[vm].apart.as_ref();
+        if apart.is_some_and(|apart| apart.scope == Scope::Host) && self.apart[vm].iter().any(clash)
+        {
+            return None;
+        }
+        let away = self.near[vm]
+            .iter()
+            .filter(|other| self.host_of[**other].is_some_and(|theirs| theirs != host))
+            .count();
+        let (_, cost) = self.seat(vm, host)?;
+        Some(cost + i64::try_from(away).unwrap_or(0) * PARTNER_AWAY)
+    }
+
+    /// Puts a VM on a host that takes it.
+    pub(super) fn put(&mut self, vm: usize, host: usize) {
+        self.host_of[vm] = Some(host);
+        let Some((choice, _)) = self.seat(vm, host) else {
+            return;
+        };
+        let need = &self.kinds[self.hosts[host].kind].needs[vm];
+        let is_dedicated = self.vms[vm].dedicated;
+        for (&(vcpus, mib), node) in need.cells.iter().zip(choice) {
+            let node = &mut self.hosts[host].nodes[node];
+            node.load.add(&need.load, i64::from(vcpus));
+            node.dedicated += if is_dedicated { vcpus } else { 0 };
+            if let Some(free) = &mut node.free_mib {
+                *free = free.saturating_sub(mib);
+            }
+        }
+    }
+
+    /// What may be restored later: what hosts hold, and who is where.
+    pub(super) fn save(&self) -> (Vec<CoarseHost>, Vec<Option<usize>>) {
+        (self.hosts.clone(), self.host_of.clone())
+    }
+
+    /// Undoes everything since.
+    pub(super) fn restore(&mut self, (hosts, host_of): (Vec<CoarseHost>, Vec<Option<usize>>)) {
+        (self.hosts, self.host_of) = (hosts, host_of);
+    }
+
+    /// Why no host takes a VM.
+    pub(super) fn refusal(&self, vm: usize) -> Reason {
+        let wanted = &self.vms[vm];
+        let (name, n, mib) = (&wanted.name, wanted.vcpus, wanted.memory_mib);
+        if self.hosts.is_empty() {
+            return Reason::new(
+                "no-hosts",
+                format!("{name}: there is no host to place it on"),
+            );
+        }
+        let widest = self
+            .kinds
+            .iter()
+            .map(|kind| kind.needs[vm].caps.iter().sum::<u32>())
+            .max()
+            .unwrap_or(0);
+        if widest < n {
+            return Reason::new(
+                "more-vcpus-than-cpus",
+                format!("{name} has {n} vCPUs; no host has more than {widest} CPUs for it"),
+            );
+        }
+        Reason::new(
+            "no-room",
+            format!("{name}: no host has room for its {n} vCPUs with {mib} MiB of memory"),
+        )
+    }
+
+    /// A node for each cell, and what it adds.
+    fn seat(&self, vm: usize, host: usize) -> Option<(Vec<usize>, i64)> {
+        let CoarseHost { kind, nodes } = &self.hosts[host];
+        let need = &self.kinds[*kind].needs[vm];
+        if need.caps.iter().sum::<u32>() < self.vms[vm].vcpus {
+            return None;
+        }
+        let mut choice: Vec<usize> = Vec::with_capacity(need.cells.len());
+        let mut total = 0;
+        for &(vcpus, mib) in &need.cells {
+            let add = |index: usize| {
+                let node = &nodes[index];
+                let taken = choice.iter().filter(|&&other| other == index).count();
+                let mut more = node.load;
+                more.add(
+                    &need.load,
+                    i64::from(vcpus) * (1 + i64::try_from(taken).unwrap_or(0)),
+                );
+                node.hinges.cost(&more) - node.hinges.cost(&node.load)
+            };
+            let fits = |index: &usize| {
+                let node = &nodes[*index];
+                let whole = !self.vms[vm].dedicated || node.dedicated + vcpus <= node.cores;
+                whole
+                    && need.caps[*index] > 0
+                    && node.free_mib.is_none_or(|free| free >= mib)
+                    && !choice.contains(index)
+            };
+            let (cost, index) = (0..nodes.len())
+                .filter(fits)
+                .map(|index| (add(index), index))
+                .min()?;
+            choice.push(index);
+            total += cost;
+        }
+        Some((choice, total))
+    }
+}
+
+fn kind(member: &Member, vms: &[Vm]) -> Kind {
+    let site = Site::new(&member.host, &member.reserve);
+    let nodes = site
+        .nodes
+        .iter()
+        .map(|node| coarse_node(&site, &node.domains, node.memory_mib))
+        .collect();
+    Kind {
+        nodes,
+        needs: vms.iter().map(|vm| need(vm, &member.host, &site)).collect(),
+    }
+}
+
+fn coarse_node(site: &Site, domains: &[u32], free_mib: Option<u64>) -> CoarseNode {
+    let mut hinges = domains
+        .first()
+        .map_or(Hinges::NONE, |&first| site.hinges(first, 1000));
+    for &domain in domains.iter().skip(1) {
+        let more = site.hinges(domain, 1000).thresholds;
+        hinges
+            .thresholds
+            .iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum += more);
+    }
+    let cores = domains
+        .iter()
+        .map(|&domain| site.domains[domain as usize].cores)
+        .sum();
+    CoarseNode {
+        load: Load::default(),
+        hinges,
+        cores,
+        dedicated: 0,
+        free_mib,
+    }
+}
+
+fn need(vm: &Vm, host: &Host, site: &Site) -> Need {
+    let allowed = (!vm.hard.is_empty()).then(|| vm.hard.cpus_on(host));
+    let cap = |domains: &Vec<u32>| -> u32 {
+        let own = domains
+            .iter()
+            .map(|&domain| &site.domains[domain as usize].cpus);
+        let usable = own.map(|cpus| {
+            allowed
+                .as_ref()
+                .map_or(cpus.len(), |allowed| cpus.intersection(allowed).len())
+        });
+        u32::try_from(usable.sum::<usize>()).unwrap_or(u32::MAX)
+    };
+    let cells = group::cells(vm, site).into_iter().map(|cell| {
+        (
+            u32::try_from(cell.vcpus.len()).unwrap_or(u32::MAX),
+            cell.memory_mib,
+        )
+    });
+    Need {
+        load: Load::of_vcpu(vm, site.threads_per_core),
+        cells: cells.collect(),
+        caps: site.nodes.iter().map(|node| cap(&node.domains)).collect(),
+    }
+}
+
+/// The other VMs with the same label, by VM.
+fn sharing<'a>(vms: &'a [Vm], label: impl Fn(&'a Vm) -> Option<&'a str>) -> Vec<Vec<usize>> {
+    let mut members: std::collections::BTreeMap<&str, Vec<usize>> =
+        std::collections::BTreeMap::new();
+    for (index, vm) in vms.iter().enumerate() {
+        if let Some(label) = label(vm) {
+            members.entry(label).or_default().push(index);
+        }
+    }
+    let mut others = vec![Vec::new(); vms.len()];
+    for group in members.values() {
+        for &vm in group {
+            others[vm] = group.iter().copied().filter(|other| *other != vm).collect();
+        }
+    }
+    others
+}
