@@ -284,8 +284,10 @@ impl Hinges {
 
     /// What a load costs, in nano-vCPU.
     pub fn cost(&self, load: &Load) -> i64 {
-        (0..HINGES.len())
-            .map(|index| self.cost_of(index, load))
+        let loads = HINGES.map(|(_, resource)| load.of(resource));
+        let hinges = self.slopes.iter().zip(self.thresholds).zip(loads);
+        hinges
+            .map(|((slope, threshold), load)| slope * (load - threshold).max(0))
             .sum()
     }
 

@@ -81,22 +81,37 @@ fn best_offer(
     effort: Effort,
 ) -> Option<Offer> {
     let mut best: Option<Offer> = None;
+    let mut prices = Prices::default();
     for memory in view::memories(state, vm, cell, earlier) {
         let view = View::new(state, vm, (cell, earlier), memory);
-        let mut try_split = |state: &mut State, split: &Split, anchors: usize| {
-            for anchor in view.anchors(state, split, anchors) {
-                let most = best.as_ref().map_or(i64::MAX, |best| best.cost);
-                best = fill(state, &view, split, (anchor, most)).or(best.take());
-            }
-        };
         let first = fewest(state, &view);
-        let busy = crowd(state, &view, &first);
-        try_split(state, &first, effort.anchors);
-        if busy {
+        best = better(state, &view, &mut prices, (&first, effort.anchors), best);
+        if crowds(state, &view, best.as_ref()) {
             for split in more_splits(state, &view) {
-                try_split(state, &split, effort.more_anchors);
+                best = better(
+                    state,
+                    &view,
+                    &mut prices,
+                    (&split, effort.more_anchors),
+                    best,
+                );
             }
         }
+    }
+    best
+}
+
+/// The best offer so far, or a better one with this split.
+fn better(
+    state: &mut State,
+    view: &View,
+    prices: &mut Prices,
+    (split, anchors): (&Split, usize),
+    mut best: Option<Offer>,
+) -> Option<Offer> {
+    for anchor in view.anchors(state, split, anchors) {
+        let most = best.as_ref().map_or(i64::MAX, |best| best.cost);
+        best = fill(state, view, prices, split, (anchor, most)).or(best);
     }
     best
 }
@@ -119,13 +134,13 @@ fn fewest(state: &State, view: &View) -> Split {
     blocks.flat_map(cut).collect()
 }
 
-/// Whether the fewest pieces press on anything but themselves, wherever they go: then other splits are worth a try.
-fn crowd(state: &mut State, view: &View, split: &Split) -> bool {
-    let n: u32 = split.iter().map(|(size, _)| size).sum();
-    let free = i64::from(n) * CROWDING_PERMILLE * PER_MILLI;
-    let Some(offer) = fill(state, view, split, (None, i64::MAX)) else {
+/// Whether the best place so far presses on anything: then other splits are worth a try.
+fn crowds(state: &State, view: &View, best: Option<&Offer>) -> bool {
+    let Some(offer) = best else {
         return true;
     };
+    let n: u32 = offer.pieces.iter().map(|piece| piece.size).sum();
+    let free = i64::from(n) * CROWDING_PERMILLE * PER_MILLI;
     let pressure = offer
         .pieces
         .iter()
@@ -181,33 +196,70 @@ fn by_room(state: &State, view: &View, n: u32) -> Split {
     Split::new()
 }
 
+/// What a piece of some size adds to the load of each domain, as long as the cell has no other piece there; the same
+/// for every split and every home of its memory.
+#[derive(Debug, Default)]
+struct Prices {
+    by_size: Vec<(u32, Vec<i64>)>,
+}
+
+/// The price of a domain where a piece does not fit.
+const NO_ROOM: i64 = i64::MAX;
+
+impl Prices {
+    fn of_size(&mut self, state: &State, view: &View, size: u32) -> &[i64] {
+        let known = self.by_size.iter().position(|(known, _)| *known == size);
+        let index = known.unwrap_or_else(|| {
+            let domains = 0..count(state.problem.site.domains.len());
+            let row = domains
+                .map(|domain| load_price(state, view, 0, size, domain))
+                .collect();
+            self.by_size.push((size, row));
+            self.by_size.len() - 1
+        });
+        &self.by_size[index].1
+    }
+}
+
+/// What a piece adds to the load of a domain where the cell has `own` vCPUs already; [`NO_ROOM`] where it does not fit.
+fn load_price(state: &State, view: &View, own: u32, size: u32, domain: u32) -> i64 {
+    if state.fits(view.vm, domain, own + view.earlier_count(domain), size) {
+        state.more_load_cost(view.vm, domain, size)
+    } else {
+        NO_ROOM
+    }
+}
+
 /// Seats the pieces one by one, each where it costs least; the first at `anchor`, if there is one. `None` when a piece
 /// fits nowhere, or when all of it does not cost less than `most`.
 fn fill(
     state: &mut State,
     view: &View,
+    prices: &mut Prices,
     split: &Split,
     (anchor, most): (Option<u32>, i64),
 ) -> Option<Offer> {
-    let tenant = state.tenant(view.vm);
     let cell = count(view.cell);
     let mut pieces: Vec<Piece> = Vec::with_capacity(split.len());
     let mut unit = view.unit.clone();
     let mut cost = view.memory_moved;
     for &(size, block) in split {
-        let chosen = match anchor.filter(|_| pieces.is_empty()) {
-            Some(anchor) => {
-                price(state, view, (&pieces, &unit), size, anchor).map(|price| (price, anchor))
-            }
-            None => cheapest(state, view, (&pieces, &unit), size),
-        };
+        let row = prices.of_size(state, view, size);
+        state.evaluations += view.domains.len() as u64;
+        let chosen = cheapest(
+            state,
+            view,
+            (&pieces, &unit, row),
+            size,
+            anchor.filter(|_| pieces.is_empty()),
+        );
         cost += chosen.map_or(0, |(price, _)| price);
         let Some((_, domain)) = chosen.filter(|_| cost < most) else {
             undo(state, view.vm, &pieces);
             return None;
         };
         state.load(view.vm, domain, i64::from(size));
-        let weight = i64::from(size) * tenant.per_pair_ns;
+        let weight = i64::from(size) * state.tenant(view.vm).per_pair_ns;
         state
             .problem
             .site
@@ -234,34 +286,33 @@ fn fill(
     })
 }
 
+/// The domain where a piece costs least, and what; only `anchor`, if there is one.
 fn cheapest(
-    state: &mut State,
-    view: &View,
-    so_far: (&[Piece], &[i64]),
-    size: u32,
-) -> Option<(i64, u32)> {
-    state.evaluations += view.domains.len() as u64;
-    let priced = view
-        .domains
-        .iter()
-        .filter_map(|&domain| Some((price(state, view, so_far, size, domain)?, domain)));
-    priced.min()
-}
-
-/// What a piece adds to the cost on a domain; `None` where it does not fit.
-fn price(
     state: &State,
     view: &View,
-    (pieces, unit): (&[Piece], &[i64]),
+    (pieces, unit, row): (&[Piece], &[i64], &[i64]),
     size: u32,
-    domain: u32,
-) -> Option<i64> {
-    let own = own_count(pieces, domain);
-    if !state.fits(view.vm, domain, own + view.earlier_count(domain), size) {
-        return None;
+    anchor: Option<u32>,
+) -> Option<(i64, u32)> {
+    let mut best: Option<(i64, u32)> = None;
+    let only = anchor.map(|anchor| [anchor]);
+    for &domain in only.as_ref().map_or(view.domains.as_slice(), |only| only) {
+        let index = domain as usize;
+        let own = own_count(pieces, domain);
+        let load = if own == 0 {
+            row[index]
+        } else {
+            load_price(state, view, own, size, domain)
+        };
+        if load == NO_ROOM {
+            continue;
+        }
+        let price = load + i64::from(size) * unit[index] + view.moving(domain, own, size);
+        if best.is_none_or(|(least, _)| price < least) {
+            best = Some((price, domain));
+        }
     }
-    let load = state.more_load_cost(view.vm, domain, size);
-    Some(load + i64::from(size) * unit[domain as usize] + view.moving(domain, own, size))
+    best
 }
 
 fn undo(state: &mut State, vm: usize, pieces: &[Piece]) {

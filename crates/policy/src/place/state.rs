@@ -5,6 +5,7 @@ use model::host::{NodeId, PackageId};
 use model::tenant::Scope;
 
 use crate::cost::problem::{Problem, Tenant};
+use crate::cost::site::{HINGES, Hinges};
 use crate::cost::weights::{self, Load};
 
 /// vCPUs of one cell on one domain. A block of a guest LLC is a piece of its own.
@@ -50,6 +51,8 @@ pub(super) struct State<'a> {
     /// Evaluations so far: the search's measure of work.
     pub(super) evaluations: u64,
     domains: Vec<Use>,
+    /// Whether no VM asks for whole cores or a reservation: room is all that counts then.
+    is_plain: bool,
     /// VMs that keep apart, by label.
     labelled: Vec<Vec<usize>>,
 }
@@ -77,6 +80,10 @@ impl<'a> State<'a> {
                 .map(|node| node.memory_mib)
                 .collect(),
             domains: vec![Use::default(); problem.site.domains.len()],
+            is_plain: problem
+                .tenants
+                .iter()
+                .all(|tenant| !tenant.dedicated && tenant.reservation == 0),
             labelled: labelled(problem),
             cost: 0,
             evaluations: 0,
@@ -176,6 +183,9 @@ impl<'a> State<'a> {
         if own + vcpus > tenant.caps[domain as usize] {
             return false;
         }
+        if self.is_plain && tenant.apart.is_none() {
+            return true;
+        }
         let used = &self.domains[domain as usize];
         let place = &self.problem.site.domains[domain as usize];
         let dedicated = used.dedicated + if tenant.dedicated { vcpus } else { 0 };
@@ -202,6 +212,33 @@ impl<'a> State<'a> {
         self.domains[domain as usize]
             .load
             .of(weights::Resource::Cores)
+    }
+
+    /// What all load would cost on one domain with the room of all of them, at the lowest price any of them asks.
+    pub(super) fn whole_host_cost(&self) -> i64 {
+        let mut whole = Hinges {
+            thresholds: [0; HINGES.len()],
+            slopes: [i64::MAX; HINGES.len()],
+        };
+        let mut load = Load::default();
+        for (hinges, used) in self.problem.hinges.iter().zip(&self.domains) {
+            load.add(&used.load, 1);
+            whole
+                .thresholds
+                .iter_mut()
+                .zip(hinges.thresholds)
+                .for_each(|(sum, more)| *sum += more);
+            whole
+                .slopes
+                .iter_mut()
+                .zip(hinges.slopes)
+                .for_each(|(least, slope)| *least = slope.min(*least));
+        }
+        if self.domains.is_empty() {
+            0
+        } else {
+            whole.cost(&load)
+        }
     }
 
     /// What all load of the domains a VM sits on would cost at the price of their last unit: how much their cost swings
@@ -242,7 +279,7 @@ impl<'a> State<'a> {
     }
 
     /// Cost of a VM by itself, and of its distance to partners that sit.
-    fn own_cost(&self, vm: usize, seat: &Seat) -> i64 {
+    pub(super) fn own_cost(&self, vm: usize, seat: &Seat) -> i64 {
         let tenant = self.tenant(vm);
         let site = &self.problem.site;
         let mut cost = 0;
