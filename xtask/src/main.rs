@@ -13,6 +13,8 @@ mod command;
 mod dist;
 mod fuzz;
 mod golden;
+mod optimum;
+mod peers;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -55,6 +57,18 @@ enum Chore {
         /// How long each target runs.
         seconds: u32,
     },
+    /// Run vtopo and its peers on the same placement requests; see bench/peers.
+    Peers {
+        /// Arguments for bench/peers/run.py, such as `--preset epyc-7702-2s`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Measure how far `best` is from the proven optimum; see bench/optimum.
+    Optimum {
+        /// Arguments for bench/optimum, such as `--count 20`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Build what is handed out: the binary, its man page and completions, in target/dist.
     Dist,
 }
@@ -66,6 +80,8 @@ fn main() -> ExitCode {
         Chore::Golden { update, rest } => golden::run(update, &rest),
         Chore::Bench { rest } => bench(&rest),
         Chore::Fuzz { seconds } => fuzz::run(seconds),
+        Chore::Peers { rest } => peers::run(&rest),
+        Chore::Optimum { rest } => optimum::run(&rest),
         Chore::Dist => dist::run(),
     });
     match done {

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod place;
 mod values;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::formats::Format;
 use policy::shape::{Goal, Release, Rule};
 
+pub(crate) use place::PlaceCommand;
 pub(crate) use values::{EsxiKey, HugepageSize, Memory, OnOff};
 
 const AFTER: &str = "HOST is `live` (this machine), an hwloc XML file (`lstopo host.xml`), a vtopo host file (TOML), \
@@ -39,6 +41,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  vtopo verify --vcpus 8 --memory 4G --rule flat,auto\n  vtopo verify db1.xml --host epyc-7763-2s\n  vtopo verify --vcpus 8 --memory 16G --guest-report lscpu.json"
     )]
     Verify(VerifyCommand),
+    /// Place VMs on a host: which caches and nodes, why, and how good that is
+    #[command(
+        after_help = "Examples:\n  vtopo place --vm 8x64G*30 --host epyc-7702-2s --policy spread,llc,best\n  vtopo place db1.xml web1.vmx --reserve 0-3 --explain\n  vtopo place --vm db=4x16G*8@cpu=60%,bw=high,dedicated --vm 8x32G*4 --svg who.svg\n  vtopo place --scenario vms.toml --json"
+    )]
+    Place(PlaceCommand),
     /// Convert a VM file between libvirt, QEMU, VMware and Proxmox VE
     #[command(
         after_help = "Examples:\n  vtopo convert db1.vmx --to libvirt\n  vtopo convert 100.conf --to qemu --output run.sh\n  vtopo convert db1.vmx --to libvirt --shape auto --host epyc-7702-2s"

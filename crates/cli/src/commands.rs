@@ -4,6 +4,7 @@ mod check;
 mod convert;
 mod generate;
 mod host;
+mod place;
 mod shape;
 mod verify;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Host(command) => host::run(&command),
         Command::Shape(command) => shape::run(&command),
         Command::Verify(command) => verify::run(&command),
+        Command::Place(command) => place::run(&command),
         Command::Convert(command) => convert::run(&command),
         Command::Check(command) => check::run(&command),
         Command::Completions(command) => generate::completions(&command),

@@ -28,6 +28,11 @@ pub mod host_text;
 pub mod notes;
 pub mod palette;
 mod parts;
+mod place_labels;
+mod place_seats;
+#[cfg(test)]
+mod place_tests;
+pub mod place_text;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
@@ -36,8 +41,11 @@ mod text;
 mod units;
 
 pub use guest_text::guest_text;
-pub use host_svg::host_svg;
+pub use host_svg::{host_svg, place_svg};
 pub use host_text::host_text;
+pub use place_seats::PlaceView;
+pub use place_text::{Detail, place_legend, place_text};
+pub(crate) use units::{clean, plural};
 
 /// How text is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,14 @@
 //! The JSON documents that scripts rely on. They hold no wall-clock figures and no paths, so that two equal runs give
 //! equal bytes.
 
+mod place;
+
 use model::host::{self, Host};
 use model::{CpuSet, Finding, GuestLlc, GuestNode, GuestTopology, Reason, Spec};
 use policy::shape::{Refusal, Shape};
 use serde::Serialize;
+
+pub(crate) use place::{LossDocument, Part, PlaceDocument, PlacesDocument, RoomDocument, Whole};
 
 #[derive(Serialize)]
 pub(crate) struct HostDocument {

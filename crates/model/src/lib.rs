@@ -30,6 +30,7 @@ pub mod guest;
 pub mod host;
 pub mod host_file;
 pub mod placement;
+pub mod scenario;
 pub mod tenant;
 pub mod vm;
 

@@ -22,7 +22,7 @@
 //! | `crowding` | domains | demand above half the cores: room for bursts and boost clocks |
 //! | `system` | VMs | demand of system threads x extra ns to the VM's vCPUs |
 //! | `device` | parts | `e` x extra latency from the node of the VM's devices |
-//! | `balance` | cells of a VM | vCPUs by which its largest part exceeds its smallest by more than one |
+//! | `balance` | cells of a VM | vCPUs by which its largest part exceeds its smallest beyond one, squared: each as a pair [`weights::BALANCE_NS`] farther |
 //! | `affinity` | parts | vCPUs outside the VM's soft affinity |
 //! | `near` | VMs with one label | as `distance`, between VMs that talk |
 //! | `migration` | moved parts and memory | caches to refill, pages to copy |

@@ -12,6 +12,7 @@
 //! vCPUs in index order; at most the cores of an LLC in a group (threads, for VMs that count threads or are wider than
 //! the cores they may use); as few groups as possible; balanced, so that sizes differ by one at most.
 
+use model::cpuset::MAX_CPUS;
 use model::{CpuSet, Vm};
 
 use crate::cost::site::Site;
@@ -55,7 +56,8 @@ pub fn cells(vm: &Vm, site: &Site) -> Vec<Cell> {
     };
     let memory = split_evenly(vm.memory_mib, u64::from(n_cells));
     let mut next = 0;
-    let sizes = balanced(vm.vcpus, n_cells);
+    // A VM wider than any host is refused; until then it need not be told apart from one as wide as the widest.
+    let sizes = balanced(vm.vcpus.min(MAX_CPUS), n_cells);
     sizes
         .zip(memory)
         .map(|(size, memory_mib)| {

@@ -22,9 +22,12 @@
 mod explain;
 mod finish;
 mod insert;
+mod polish;
 mod rebalance;
 mod search;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 
@@ -35,11 +38,27 @@ use crate::cost::evaluate;
 use crate::cost::problem::Problem;
 use crate::plan::{Plan, Snapshot};
 use crate::reconcile::Policy;
+use search::Patience;
 use state::State;
 
-/// vtopo's own policy.
+/// vtopo's own policy, as quick as a live host wants it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Best;
+
+/// The same policy for planning: it searches a hundred times as long before it is content.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PatientBest;
+
+/// What `best` may spend on a live host.
+const QUICK: Patience = Patience {
+    search: 12_000,
+    per_vm: 50,
+};
+/// What it may spend on a plan for people.
+const PATIENT: Patience = Patience {
+    search: 4_000_000,
+    per_vm: 10_000,
+};
 
 impl Policy for Best {
     fn name(&self) -> &'static str {
@@ -47,22 +66,31 @@ impl Policy for Best {
     }
 
     fn plan(&self, now: &Snapshot) -> Plan {
-        let order = canonical_order_of(now.vms.iter().map(|state| &state.vm));
-        let is_sorted = order.iter().is_sorted();
-        let sorted = if is_sorted {
-            None
-        } else {
-            Some(permuted(now, &order))
-        };
-        let mut plan = plan_sorted(sorted.as_ref().unwrap_or(now));
-        if !is_sorted {
-            rename(&mut plan, &order);
-        }
-        plan
+        plan(now, QUICK)
     }
 }
 
-fn plan_sorted(now: &Snapshot) -> Plan {
+impl Policy for PatientBest {
+    fn name(&self) -> &'static str {
+        "best"
+    }
+
+    fn plan(&self, now: &Snapshot) -> Plan {
+        plan(now, PATIENT)
+    }
+}
+
+fn plan(now: &Snapshot, patience: Patience) -> Plan {
+    let order = canonical_order_of(now.vms.iter().map(|state| &state.vm));
+    if order.iter().is_sorted() {
+        return plan_sorted(now, patience);
+    }
+    let mut plan = plan_sorted(&permuted(now, &order), patience);
+    rename(&mut plan, &order);
+    plan
+}
+
+fn plan_sorted(now: &Snapshot, patience: Patience) -> Plan {
     let problem = Problem::new(now);
     let mut state = State::new(&problem);
     let displaced = explain::seat_placed(&mut state, now);
@@ -72,7 +100,7 @@ fn plan_sorted(now: &Snapshot) -> Plan {
     let seated: Vec<usize> = (0..now.vms.len())
         .filter(|&vm| state.is_seated(vm))
         .collect();
-    let left_out = search::seat_all(&mut state, &arrivals);
+    let left_out = search::seat_all(&mut state, &arrivals, patience);
     let moved = rebalance::rebalance(&mut state, now, &seated);
     let (placement, without_cpus) = finish::placement(&mut state, now);
     let bill = evaluate::evaluate(&problem, &now.host, &placement, &now.placement);

@@ -50,6 +50,11 @@ fn intensities() -> impl Strategy<Value = Intensity> {
     ]
 }
 
+/// vCPUs, GiB, load and system demand in milli-CPU.
+type Sizes = (u32, u64, u32, u32);
+/// Bandwidth, sharing, whether it counts threads, and three dice for what else it asks for.
+type Habits = (Intensity, Intensity, bool, u32, u32, u32);
+
 fn vms() -> impl Strategy<Value = Vec<Vm>> {
     let sizes = (1_u32..=12, 0_u64..=16, 0_u32..=1000, 0_u32..=500);
     let habits = (
@@ -62,13 +67,7 @@ fn vms() -> impl Strategy<Value = Vec<Vm>> {
     );
     let one = (sizes, habits);
     prop::collection::vec(one, 0..8).prop_map(|rows| {
-        let row = |(index, (sizes, habits)): (
-            usize,
-            (
-                (u32, u64, u32, u32),
-                (Intensity, Intensity, bool, u32, u32, u32),
-            ),
-        )| {
+        let row = |(index, (sizes, habits)): (usize, (Sizes, Habits))| {
             let ((vcpus, gib, load, system), (bandwidth, sharing, ht, dice, label, affinity)) =
                 (sizes, habits);
             let mut vm = Vm::new(format!("vm{index}"), vcpus, gib * 1024);
@@ -84,7 +83,7 @@ fn vms() -> impl Strategy<Value = Vec<Vm>> {
             });
             vm.near = (label == 3).then(|| "n".to_owned());
             let cpus = |set: &str| Affinity {
-                cpus: Some(set.parse::<CpuSet>().unwrap()),
+                cpus: Some(set.parse::<CpuSet>().expect("ours")),
                 nodes: vec![],
             };
             match affinity {
@@ -160,7 +159,7 @@ proptest! {
         let wrong = plan.placement.check(&host, &vms, &now.reserve);
         prop_assert!(wrong.is_empty(), "{wrong:?}");
         for (index, vm) in vms.iter().enumerate() {
-            let id = VmId(u32::try_from(index).unwrap());
+            let id = VmId(u32::try_from(index).expect("few"));
             let placed = !plan.placement.groups_of(id).is_empty();
             let refused = plan.refused.iter().any(|(refused, _)| *refused == id);
             prop_assert!(placed != refused, "{} placed {placed}, refused {refused}", vm.name);
@@ -178,7 +177,7 @@ proptest! {
         let reversed: Vec<Vm> = vms.iter().rev().cloned().collect();
         let (_, other) = plan_of(&host, &reversed);
         let last = u32::try_from(vms.len()).unwrap();
-        let mut renamed = other.placement.clone();
+        let mut renamed = other.placement;
         renamed.groups.iter_mut().for_each(|group| group.vm = VmId(last - 1 - group.vm.0));
         renamed.memory.iter_mut().for_each(|home| home.vm = VmId(last - 1 - home.vm.0));
         renamed.system.iter_mut().for_each(|home| home.vm = VmId(last - 1 - home.vm.0));
@@ -263,15 +262,19 @@ fn scattered(host: &Host, vms: &[Vm], seed: u64) -> Placement {
         draw = draw
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let llc = &host.llcs[usize::try_from(draw >> 33).unwrap() % host.llcs.len()];
-        let index = host.llcs.iter().position(|other| other == llc).unwrap();
+        let llc = &host.llcs[usize::try_from(draw >> 33).expect("31 bits") % host.llcs.len()];
+        let index = host
+            .llcs
+            .iter()
+            .position(|other| other == llc)
+            .expect("one of them");
         if vm.dedicated || vm.system > 0 {
             continue;
         }
         placement.groups.push(model::Group {
             vm: id,
             vcpus: CpuSet::from_range(0..vm.vcpus),
-            llc: model::host::LlcId(u32::try_from(index).unwrap()),
+            llc: model::host::LlcId(u32::try_from(index).expect("few")),
             node: llc.node,
             cpus: llc.cpus.difference(&host.isolated),
             pinned: false,

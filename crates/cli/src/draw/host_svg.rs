@@ -3,8 +3,9 @@
 
 mod layout;
 mod paint;
+mod placement;
 
-use model::{CpuSet, Finding, Host};
+use model::{CpuId, CpuSet, Finding, Host};
 use svg::node::element::{Group, SVG};
 
 use super::collapse::collapse;
@@ -15,7 +16,9 @@ use super::parts::{Machine, Speed, ThreadState, Tile};
 use super::text::{flow, wrap};
 use super::units::clean;
 use layout::{Figure, Item, Scale, What, lay_out, measure};
-use paint::{Label, item, page, rectangle, thread};
+use paint::{Label, Occupant, item, page, rectangle, thread};
+
+pub use placement::place_svg;
 
 /// Space around everything.
 const MARGIN: u32 = 24;
@@ -55,7 +58,7 @@ pub fn host_svg(host: &Host) -> String {
     };
     sheet.header(host);
     let (top, machine_width) = (sheet.y, machine.w);
-    sheet.figure(machine, scale);
+    sheet.figure(machine, scale, &|_| None);
     let bottom = sheet.y;
     if beside {
         (sheet.left, sheet.y) = (MARGIN + machine_width + MARGIN, top);
@@ -104,10 +107,16 @@ impl Sheet {
         self.y += MARGIN / 2;
     }
 
-    fn figure(&mut self, figure: Figure, scale: Scale) {
+    fn figure(
+        &mut self,
+        figure: Figure,
+        scale: Scale,
+        occupant: &dyn Fn(CpuId) -> Option<Occupant>,
+    ) {
         let (height, figure) = (figure.h, figure.moved(self.left, self.y));
+        let things = figure.items.iter();
         self.elements
-            .extend(figure.items.iter().map(|thing| item(thing, scale)));
+            .extend(things.map(|thing| item(thing, scale, occupant)));
         self.y += height + MARGIN;
     }
 
@@ -158,7 +167,7 @@ impl Sheet {
                 .set("stroke", Role::Frame.hex())
                 .set("stroke-dasharray", "3 2");
             self.elements
-                .push(thread(&place, fill, Some(cpu.0), scale).add(frame));
+                .push(thread(&place, fill, &cpu.to_string(), scale).add(frame));
         }
         self.y += rows * (h + 4) + LINE / 2;
     }

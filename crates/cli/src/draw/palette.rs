@@ -29,6 +29,8 @@ pub enum Role {
     SlowCore,
     /// A CPU taken out of load balancing.
     Isolated,
+    /// A VM, by its number; the colours repeat after [`VM_COLOURS`].
+    Vm(u8),
     /// A CPU that is offline or not allowed, a vCPU slot without vCPU.
     Absent,
     /// Label of a finding that is good to know.
@@ -62,6 +64,7 @@ impl Role {
             Self::MiddleCore => tone(144),
             Self::SlowCore | Self::Warning => tone(172),
             Self::Isolated => tone(175),
+            Self::Vm(number) => tone(VM_TONES[usize::from(number) % VM_COLOURS]),
             Self::Absent => tone(246),
             Self::Error => tone(166).bold(),
         }
@@ -79,12 +82,22 @@ impl Role {
             Self::MiddleCore => "#f0e442",
             Self::SlowCore => "#e69f00",
             Self::Isolated => "#cc79a7",
+            Self::Vm(number) => VM_FILLS[usize::from(number) % VM_COLOURS],
             Self::Absent => "#cbd2d9",
             Self::Warning => "#b25a00",
             Self::Error => "#d55e00",
         }
     }
 }
+
+/// Colours that VMs take in turn: as many as stay apart for colour-blind eyes, and a prime number, since VMs that share
+/// a core often are 8 or 16 apart. Letters tell VMs of one colour apart.
+pub const VM_COLOURS: usize = 7;
+const VM_TONES: [u8; VM_COLOURS] = [32, 172, 36, 175, 74, 144, 166];
+/// Light enough for a name in [`CORE_INK`].
+const VM_FILLS: [&str; VM_COLOURS] = [
+    "#7db8e0", "#f5c15c", "#7fd3b5", "#e3aecb", "#b5e0f7", "#f3ea86", "#f2a27c",
+];
 
 /// Fill and edge of a core in SVG: light enough for a CPU number in [`CORE_INK`].
 pub fn core_fill(role: Role) -> (&'static str, &'static str) {

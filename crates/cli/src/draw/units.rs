@@ -49,7 +49,7 @@ pub(super) fn ranges(numbers: &[u32]) -> String {
 }
 
 /// A count with its noun: `1 LLC`, `16 LLCs`.
-pub(super) fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
@@ -86,7 +86,7 @@ pub(super) fn round(figure: f64) -> String {
 
 /// A text from outside, safe for a terminal and for XML: control characters and line breaks become blanks, and it ends
 /// after `most` characters.
-pub(super) fn clean(text: &str, most: usize) -> String {
+pub(crate) fn clean(text: &str, most: usize) -> String {
     // U+FFFE and U+FFFF are no XML characters; the directional marks could reorder what stands beside them.
     let bad = |c: char| {
         c.is_control()

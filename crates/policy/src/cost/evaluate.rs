@@ -170,7 +170,8 @@ fn cost_of_vm(
             .iter()
             .filter(|part| part.cell == cell)
             .map(|part| part.count);
-        cost[Term::Balance] += weights::BALANCE * imbalance(tenant, cell, counts);
+        let beyond = imbalance(tenant, cell, counts);
+        cost[Term::Balance] += tenant.per_pair_ns * weights::BALANCE_NS * beyond * beyond;
     }
     if let Some(system) = system_domain(problem, placement, id) {
         let farther = parts

@@ -47,8 +47,13 @@ pub struct Tenant {
     pub per_extra_device: i64,
     /// Nodes of its devices, by index.
     pub device_nodes: Vec<NodeId>,
-    /// vCPUs it may have on each domain, by the cores it may use there; 0 where it must not be.
+    /// vCPUs it may have on each domain: the cores it may use there, or the threads where cores do not go round (see
+    /// [`counts_threads`]); 0 where it must not be.
     pub caps: Vec<u32>,
+    /// The sum of `caps`: a wider VM fits nowhere.
+    pub room: u32,
+    /// vCPUs that may stay on each domain if they are there already: the threads it may use (for dedicated VMs the cores).
+    pub stays: Vec<u32>,
     /// Cost of one vCPU outside the soft affinity, by domain; empty without one.
     pub soft: Vec<i64>,
     /// VMs it talks to, with nano-vCPU for one ns of mean distance.
@@ -80,6 +85,7 @@ impl Problem {
             vms.iter()
                 .filter_map(|vm| Some(vm.apart.as_ref()?.label.as_str())),
         );
+        let is_crowded = is_crowded(&vms, &site);
         let tenants: Vec<Tenant> = vms
             .iter()
             .zip(partners)
@@ -91,7 +97,7 @@ impl Problem {
                 Tenant {
                     partners,
                     apart,
-                    ..tenant(vm, &now.host, &site)
+                    ..tenant(vm, &now.host, &site, is_crowded)
                 }
             })
             .collect();
@@ -139,9 +145,13 @@ impl Tenant {
     }
 }
 
-fn tenant(vm: &Vm, host: &Host, site: &Site) -> Tenant {
+fn tenant(vm: &Vm, host: &Host, site: &Site, is_crowded: bool) -> Tenant {
     let demand = weights::effective_demand(vm.effective_load());
     let others = i64::from(vm.vcpus.max(2) - 1);
+    let rooms = rooms(vm, host, site);
+    let by_threads = counts_threads(vm, rooms.iter().map(|[cores, _]| cores).sum(), is_crowded);
+    let cap = |[cores, threads]: &[u32; 2]| if by_threads { *threads } else { *cores };
+    let caps: Vec<u32> = rooms.iter().map(cap).collect();
     let nodes = (0..).map(NodeId).zip(&host.nodes);
     let device_nodes = nodes
         .filter(|(_, node)| vm.device_nodes.contains(&node.id))
@@ -158,7 +168,12 @@ fn tenant(vm: &Vm, host: &Host, site: &Site) -> Tenant {
         per_extra_dram: demand * weights::stall_permille(vm.bandwidth) * PER_MILLI / 1_000_000,
         per_extra_device: demand * weights::DEVICE_PERMILLE * PER_MILLI / 1_000_000,
         device_nodes: device_nodes.collect(),
-        caps: caps(vm, host, site),
+        room: caps.iter().sum(),
+        caps,
+        stays: rooms
+            .iter()
+            .map(|[cores, threads]| if vm.dedicated { *cores } else { *threads })
+            .collect(),
         soft: soft(vm, host, site),
         partners: Vec::new(),
         apart: None,
@@ -167,9 +182,15 @@ fn tenant(vm: &Vm, host: &Host, site: &Site) -> Tenant {
     }
 }
 
-/// How many vCPUs of the VM each domain may have: its cores within the hard affinity; its threads, when the VM counts
-/// threads or is wider than all the cores it may use.
-fn caps(vm: &Vm, host: &Host, site: &Site) -> Vec<u32> {
+/// Whether a VM's groups may be as wide as an LLC has threads, not only cores: it asks for that, it is wider than the
+/// cores it may use, or all VMs together want more cores than there are. Then threads are paired whatever is done, and a
+/// VM in one LLC is better off than two that share two.
+pub fn counts_threads(vm: &Vm, cores: u32, is_crowded: bool) -> bool {
+    !vm.dedicated && (vm.prefer_ht || vm.vcpus > cores || is_crowded)
+}
+
+/// Cores and threads of each domain that a VM may use.
+fn rooms(vm: &Vm, host: &Host, site: &Site) -> Vec<[u32; 2]> {
     let allowed = (!vm.hard.is_empty()).then(|| vm.hard.cpus_on(host));
     let room = |domain: &super::site::Domain| -> [u32; 2] {
         match &allowed {
@@ -181,13 +202,21 @@ fn caps(vm: &Vm, host: &Host, site: &Site) -> Vec<u32> {
             }
         }
     };
-    let rooms: Vec<[u32; 2]> = site.domains.iter().map(room).collect();
-    let cores: u32 = rooms.iter().map(|[cores, _]| cores).sum();
-    let by_threads = !vm.dedicated && (vm.prefer_ht || vm.vcpus > cores);
-    rooms
-        .into_iter()
-        .map(|[cores, threads]| if by_threads { threads } else { cores })
-        .collect()
+    site.domains.iter().map(room).collect()
+}
+
+/// Whether all VMs together want more cores than the host has for them.
+fn is_crowded(vms: &[&Vm], site: &Site) -> bool {
+    let wanted = |vm: &&Vm| {
+        let load = Load::of_vcpu(vm, site.threads_per_core);
+        load.of(weights::Resource::Cores) * i64::from(vm.vcpus) + i64::from(vm.system)
+    };
+    let cores: i64 = site
+        .domains
+        .iter()
+        .map(|domain| 1000 * i64::from(domain.cores))
+        .sum();
+    vms.iter().map(wanted).sum::<i64>() > cores
 }
 
 fn soft(vm: &Vm, host: &Host, site: &Site) -> Vec<i64> {

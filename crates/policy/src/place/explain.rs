@@ -24,7 +24,7 @@ pub(super) fn seat_placed(state: &mut State, now: &Snapshot) -> Vec<usize> {
         let mut own: BTreeMap<u32, u32> = BTreeMap::new();
         let mut fits = |piece: &Piece| {
             let count = own.entry(piece.domain).or_default();
-            let fits = state.fits(vm, piece.domain, *count, piece.size);
+            let fits = state.may_stay(vm, piece.domain, *count, piece.size);
             *count += piece.size;
             fits
         };
@@ -232,7 +232,7 @@ pub(super) fn displaced(now: &Snapshot, vm: usize) -> Reason {
 pub(super) fn refusal(state: &State, now: &Snapshot, vm: usize) -> Reason {
     let (tenant, wanted) = (state.tenant(vm), &now.vms[vm].vm);
     let (name, n) = (&wanted.name, wanted.vcpus);
-    let room: u32 = tenant.caps.iter().sum();
+    let room = tenant.room;
     let free: u64 = state.free_mib.iter().map(|free| free.unwrap_or(0)).sum();
     let is_limited = state.free_mib.iter().any(Option::is_some);
     if n == 0 {

@@ -42,7 +42,7 @@ fn whole_placement(state: &State, now: &Snapshot) -> Placement {
             let place = &state.problem.site.domains[domain as usize];
             let dedicated = state.tenant(id.index()).dedicated;
             let cpus = if dedicated {
-                cores.of_group(now, id, &vcpus)
+                cores.of_group(id, &vcpus)
             } else {
                 cores.shared(now, id, domain, &place.cpus)
             };
@@ -151,7 +151,7 @@ fn named_vcpus(
         .collect()
 }
 
-/// First CPUs of the cores of dedicated VMs, by VM and the group's first vCPU; all of their CPUs, by domain.
+/// CPUs of dedicated VMs, by VM and the group's first vCPU; all of their CPUs, by domain.
 #[derive(Debug, Default)]
 struct Dedicated {
     by_group: BTreeMap<(VmId, Option<CpuId>), Vec<CpuId>>,
@@ -179,25 +179,35 @@ fn dedicated_cores(state: &State, now: &Snapshot) -> Dedicated {
         for (domain, vcpus) in groups_of(state, now, id, seat) {
             let mut choice = core_choice(state, now, id, domain, &wanted);
             let taken = dedicated.taken.entry(domain).or_default();
-            choice.retain(|(_, _, _, cpus)| !cpus.intersects(taken));
+            choice.retain(|(_, cpus)| !cpus.intersects(taken));
             let mine = dedicated.by_group.entry((id, vcpus.first())).or_default();
-            for (_, _, _, cpus) in choice.into_iter().take(vcpus.len()) {
+            for (choice, cpus) in choice.into_iter().take(vcpus.len()) {
                 *taken = taken.union(&cpus);
-                mine.extend(cpus.first());
+                mine.push(choice.cpu);
             }
         }
     }
     dedicated
 }
 
-/// The cores of a domain in the order a dedicated VM should take them.
+/// A core that a dedicated VM may have. Ordered as it should choose.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Choice {
+    is_new: bool,
+    /// A slow core, or one that a shared VM must stay on.
+    is_worse: bool,
+    /// The CPU its vCPU gets.
+    cpu: CpuId,
+}
+
+/// The cores of a domain in the order a dedicated VM should take them, with their usable CPUs.
 fn core_choice(
     state: &State,
     now: &Snapshot,
     id: VmId,
     domain: u32,
     wanted: &CpuSet,
-) -> Vec<(bool, bool, CoreId, CpuSet)> {
+) -> Vec<(Choice, CpuSet)> {
     let place = &state.problem.site.domains[domain as usize];
     let host = &now.host;
     let had = now
@@ -219,33 +229,30 @@ fn core_choice(
         .map(|core| host.cores[core.index()].efficiency)
         .max()
         .unwrap_or(0);
-    let mut choice: Vec<(bool, bool, CoreId, CpuSet)> = cores
-        .into_iter()
-        .filter_map(|core| {
-            let cpus = host.cores[core.index()].cpus.intersection(&place.cpus);
-            let own = cpus.intersection(&allowed);
-            let slow = host.cores[core.index()].efficiency < best_kind;
-            let kept = own.intersects(&had);
-            (!own.is_empty()).then(|| (!kept, slow || cpus.intersects(wanted), core, cpus))
-        })
-        .collect();
-    choice.sort_by_key(|(new, worse, core, _)| (*new, *worse, *core));
-    choice
+    let choice_of = |core: CoreId| {
+        let cpus = host.cores[core.index()].cpus.intersection(&place.cpus);
+        let own = cpus.intersection(&allowed);
+        let kept = own.intersection(&had).first();
+        let is_slow = host.cores[core.index()].efficiency < best_kind;
+        let cpu = kept.or(own.first())?;
+        Some((
+            Choice {
+                is_new: kept.is_none(),
+                is_worse: is_slow || cpus.intersects(wanted),
+                cpu,
+            },
+            cpus,
+        ))
+    };
+    let mut choices: Vec<(Choice, CpuSet)> = cores.into_iter().filter_map(choice_of).collect();
+    choices.sort_by(|(a, _), (b, _)| a.cmp(b));
+    choices
 }
 
 impl Dedicated {
-    fn of_group(&self, now: &Snapshot, id: VmId, vcpus: &CpuSet) -> CpuSet {
-        let allowed = now.vms[id.index()].vm.hard.cpus_on(&now.host);
-        let cores = self.by_group.get(&(id, vcpus.first()));
-        let cpu_of = |first: &CpuId| {
-            let core = now
-                .host
-                .cpu(*first)
-                .map(|cpu| &now.host.cores[cpu.core.index()].cpus);
-            core.and_then(|cpus| cpus.intersection(&allowed).first())
-                .unwrap_or(*first)
-        };
-        cores.into_iter().flatten().map(cpu_of).collect()
+    fn of_group(&self, id: VmId, vcpus: &CpuSet) -> CpuSet {
+        let cpus = self.by_group.get(&(id, vcpus.first()));
+        cpus.into_iter().flatten().copied().collect()
     }
 
     fn shared(&self, now: &Snapshot, id: VmId, domain: u32, cpus: &CpuSet) -> CpuSet {

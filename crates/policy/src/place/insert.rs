@@ -44,6 +44,10 @@ type Split = Vec<(u32, u32)>;
 
 /// The cheapest seat found; `None` when the VM fits nowhere. The state is as before.
 pub(super) fn best_seat(state: &mut State, vm: usize, effort: Effort) -> Option<Seat> {
+    let tenant = state.tenant(vm);
+    if tenant.vcpus == 0 || tenant.room < tenant.vcpus {
+        return None;
+    }
     let mut seat = Seat::default();
     for cell in 0..state.tenant(vm).cells.len() {
         let Some(offer) = best_offer(state, vm, (cell, &seat), effort) else {
@@ -109,6 +113,7 @@ fn better(
     (split, anchors): (&Split, usize),
     mut best: Option<Offer>,
 ) -> Option<Offer> {
+    prices.prepare(state, view, split);
     for anchor in view.anchors(state, split, anchors) {
         let most = best.as_ref().map_or(i64::MAX, |best| best.cost);
         best = fill(state, view, prices, split, (anchor, most)).or(best);
@@ -207,17 +212,23 @@ struct Prices {
 const NO_ROOM: i64 = i64::MAX;
 
 impl Prices {
-    fn of_size(&mut self, state: &State, view: &View, size: u32) -> &[i64] {
-        let known = self.by_size.iter().position(|(known, _)| *known == size);
-        let index = known.unwrap_or_else(|| {
-            let domains = 0..count(state.problem.site.domains.len());
-            let row = domains
-                .map(|domain| load_price(state, view, 0, size, domain))
-                .collect();
-            self.by_size.push((size, row));
-            self.by_size.len() - 1
-        });
-        &self.by_size[index].1
+    /// Computes what is missing for a split. None of the cell's pieces may sit meanwhile.
+    fn prepare(&mut self, state: &State, view: &View, split: &Split) {
+        for &(size, _) in split {
+            if self.by_size.iter().all(|(known, _)| *known != size) {
+                let domains = 0..count(state.problem.site.domains.len());
+                let row = domains
+                    .map(|domain| load_price(state, view, 0, size, domain))
+                    .collect();
+                self.by_size.push((size, row));
+            }
+        }
+    }
+
+    /// By domain; the size must be prepared.
+    fn of_size(&self, size: u32) -> &[i64] {
+        let known = self.by_size.iter().find(|(known, _)| *known == size);
+        known.map_or(&[], |(_, row)| row)
     }
 }
 
@@ -235,7 +246,7 @@ fn load_price(state: &State, view: &View, own: u32, size: u32, domain: u32) -> i
 fn fill(
     state: &mut State,
     view: &View,
-    prices: &mut Prices,
+    prices: &Prices,
     split: &Split,
     (anchor, most): (Option<u32>, i64),
 ) -> Option<Offer> {
@@ -244,7 +255,7 @@ fn fill(
     let mut unit = view.unit.clone();
     let mut cost = view.memory_moved;
     for &(size, block) in split {
-        let row = prices.of_size(state, view, size);
+        let row = prices.of_size(size);
         state.evaluations += view.domains.len() as u64;
         let chosen = cheapest(
             state,

@@ -1,12 +1,21 @@
 //! Better seats for VMs that may still sit anywhere: one VM at a time until none gains, then few at a time.
 
 use super::insert::{Effort, best_seat};
+use super::polish;
 use super::state::{Seat, State};
+use crate::cost::problem::Problem;
+use crate::cost::site::{HINGES, Hinges};
+use crate::cost::weights::Load;
 
-/// Evaluations of a domain that one search may spend for itself, and for each VM. About 10 ns each; see
-/// docs/performance.md for what they buy.
-const BUDGET: u64 = 60_000;
-const BUDGET_PER_VM: u64 = 100;
+/// How many evaluations of a domain a search may spend: about 10 ns each; docs/performance.md says what they buy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// For itself.
+    pub(super) search: u64,
+    /// For each VM.
+    pub(super) per_vm: u64,
+}
+
 /// The search ends within one part in so many of what cannot be undercut.
 const GOOD_ENOUGH: i64 = 1000;
 /// Draws of three VMs that may fail for each VM before the search gives up.
@@ -24,9 +33,11 @@ struct Search<'s, 'p> {
 
 /// Seats all of `vms` that fit, in order, and improves until nothing helps or the budget is spent. Returns those that
 /// fit nowhere.
-pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
-    let budget = state.evaluations + BUDGET + BUDGET_PER_VM * vms.len() as u64;
+pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> Vec<usize> {
+    let allowance = patience.search + patience.per_vm * vms.len() as u64;
+    let budget = state.evaluations + allowance;
     let (mut seated, mut left_out) = (Vec::new(), Vec::new());
+    state.set_hinges(levelled(state.problem));
     for &vm in vms {
         if let Some(seat) = best_seat(state, vm, Effort::QUICK) {
             state.put(vm, seat);
@@ -35,6 +46,7 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
             left_out.push(vm);
         }
     }
+    state.set_hinges(state.problem.hinges.clone());
     let ideal = ideal_costs(state, &seated);
     if left_out.is_empty() && is_optimal(state) {
         return left_out;
@@ -45,8 +57,8 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
         ideal,
         budget,
     };
+    search.polish();
     search.settle();
-    search.regroup_pairs();
     search.regroup_drawn();
     // A VM that found no place at first may find one after the others have moved.
     left_out.retain(|&vm| {
@@ -64,18 +76,46 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize]) -> Vec<usize> {
         .filter(|vm| !left_out.contains(vm))
         .collect();
     search.ideal = ideal_costs(search.state, &search.vms);
-    search.budget = search.state.evaluations + BUDGET;
+    search.budget = search.state.evaluations + allowance;
     search.settle();
     left_out
 }
 
+/// The hinges as they look from the end, when everybody sits: load up to what each domain gets of all load in proportion
+/// to its room costs nothing extra, since it has to go somewhere. Who is seated first would otherwise spread over cores
+/// that will be shared anyway.
+fn levelled(problem: &Problem) -> Vec<Hinges> {
+    let mut all = Load::default();
+    for tenant in &problem.tenants {
+        all.add(&tenant.load, i64::from(tenant.vcpus));
+    }
+    let mut levelled = problem.hinges.clone();
+    for (index, (_, resource)) in HINGES.iter().enumerate() {
+        let room: i64 = problem
+            .hinges
+            .iter()
+            .map(|hinges| hinges.thresholds[index])
+            .sum();
+        let wanted = all.of(*resource);
+        if wanted > room && room > 0 {
+            for hinges in &mut levelled {
+                let share =
+                    i128::from(hinges.thresholds[index]) * i128::from(wanted) / i128::from(room);
+                hinges.thresholds[index] = i64::try_from(share).unwrap_or(i64::MAX);
+            }
+        }
+    }
+    levelled
+}
+
 /// Whether nothing can be gained any more: by convexity, all load on one domain with the room of all is never dearer
-/// than the same load on several, and no VM by itself costs less than on an empty host.
+/// than the same load on several, and no VM by itself costs less than on an empty host whose loads cost nothing.
 fn is_optimal(state: &State) -> bool {
     let seated: Vec<usize> = (0..state.seats.len())
         .filter(|&vm| state.is_seated(vm))
         .collect();
     let mut empty = State::new(state.problem);
+    empty.set_hinges(vec![Hinges::NONE; state.problem.hinges.len()]);
     let mut last: Option<(usize, i64)> = None;
     let mut bound = state.whole_host_cost();
     for vm in seated {
@@ -125,6 +165,28 @@ impl Search<'_, '_> {
         self.state.evaluations >= self.budget
     }
 
+    /// Small changes to one VM, then swaps of two, until none gains.
+    fn polish(&mut self) {
+        let n = self.vms.len();
+        let mut gained = true;
+        while gained && !self.is_spent() {
+            gained = false;
+            for position in 0..n {
+                while !self.is_spent()
+                    && self.presses(position)
+                    && polish::polish(self.state, self.vms[position])
+                {
+                    gained = true;
+                }
+            }
+            for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
+                if !self.is_spent() && (self.presses(a) || self.presses(b)) {
+                    gained |= polish::swap(self.state, self.vms[a], self.vms[b]);
+                }
+            }
+        }
+    }
+
     /// Moves one VM at a time to its best seat until none gains.
     fn settle(&mut self) {
         let mut since_gain = 0;
@@ -142,44 +204,87 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Takes two VMs out and seats them again in both orders, until no pair gains in which one has something to gain.
-    fn regroup_pairs(&mut self) {
-        let n = self.vms.len();
-        let mut gained = true;
-        while gained {
-            gained = false;
-            for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
-                if self.is_spent() {
-                    return;
-                }
-                if self.presses(a) || self.presses(b) {
-                    let pair = [self.vms[a], self.vms[b]];
-                    gained |= reseat(self.state, &pair, &[1, 0], Effort::QUICK)
-                        || reseat(self.state, &pair, &[0, 1], Effort::THOROUGH);
-                }
-            }
-        }
-    }
-
-    /// Takes three VMs out, drawn by a fixed sequence, and seats them again.
+    /// Takes two to four VMs out, drawn by a fixed sequence among those that have something to gain and any others, seats
+    /// them again, makes small changes, and keeps what costs less.
     fn regroup_drawn(&mut self) {
         let n = self.vms.len();
         let mut sequence = Sequence(0x9E37_79B9_7F4A_7C15);
         let mut idle = 0;
-        while n >= 3 && !self.is_spent() && idle < IDLE_DRAWS * n {
-            if idle % n == 0 && !(0..n).any(|position| self.presses(position)) {
+        while n >= 2 && !self.is_spent() && idle < IDLE_DRAWS * n {
+            let pressing: Vec<usize> = (0..n).filter(|&position| self.presses(position)).collect();
+            if pressing.is_empty() {
                 return;
             }
-            idle += 1;
-            let [a, b, c] = std::array::from_fn(|_| sequence.below(n));
-            let drawn = [self.vms[a], self.vms[b], self.vms[c]];
-            if a != b
-                && b != c
-                && a != c
-                && reseat(self.state, &drawn, &[0, 1, 2], Effort::THOROUGH)
+            let mut drawn = vec![pressing[sequence.below(pressing.len())]];
+            for _ in 0..=sequence.below(3) {
+                let other = sequence.below(n);
+                if !drawn.contains(&other) {
+                    drawn.insert(sequence.below(drawn.len() + 1), other);
+                }
+            }
+            idle = if self.shake(&drawn) { 0 } else { idle + 1 };
+        }
+    }
+
+    /// Seats the drawn VMs anew, in their order, with small changes to them and swaps with all others afterwards. Keeps
+    /// the outcome if it costs less.
+    fn shake(&mut self, drawn: &[usize]) -> bool {
+        let (seats, cost) = (self.state.seats.clone(), self.state.cost);
+        let vms: Vec<usize> = drawn.iter().map(|&position| self.vms[position]).collect();
+        for &vm in &vms {
+            self.state.take(vm);
+        }
+        let mut all_sit = true;
+        for &vm in &vms {
+            match best_seat(self.state, vm, Effort::QUICK) {
+                Some(seat) => self.state.put(vm, seat),
+                None => all_sit = false,
+            }
+        }
+        if all_sit {
+            self.polish_around(&vms);
+        }
+        if all_sit && self.state.cost < cost {
+            return true;
+        }
+        self.restore(seats);
+        false
+    }
+
+    fn restore(&mut self, seats: Vec<Seat>) {
+        let changed: Vec<usize> = (0..seats.len())
+            .filter(|&vm| self.state.seats[vm] != seats[vm])
+            .collect();
+        for &vm in &changed {
+            self.state.take(vm);
+        }
+        for (vm, seat) in seats
+            .into_iter()
+            .enumerate()
+            .filter(|(vm, _)| changed.contains(vm))
+        {
+            self.state.put(vm, seat);
+        }
+    }
+
+    /// Small changes to some VMs, and swaps of theirs with all others.
+    fn polish_around(&mut self, vms: &[usize]) {
+        let mut gained = true;
+        while gained && !self.is_spent() {
+            gained = false;
+            for &vm in vms {
+                while !self.is_spent() && polish::polish(self.state, vm) {
+                    gained = true;
+                }
+            }
+            for (&vm, other) in vms
+                .iter()
+                .flat_map(|vm| (0..self.vms.len()).map(move |other| (vm, other)))
             {
-                idle = 0;
-                self.settle();
+                let other = self.vms[other];
+                if vm != other && !self.is_spent() {
+                    gained |= polish::swap(self.state, vm, other);
+                }
             }
         }
     }

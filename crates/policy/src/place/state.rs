@@ -41,6 +41,8 @@ pub(super) struct Seat {
 #[derive(Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
+    /// Where load costs, by domain: the problem's hinges, or what the search makes of them for a while.
+    hinges: Vec<Hinges>,
     pub(super) seats: Vec<Seat>,
     /// Where VMs were before; empty seats for those that arrive.
     pub(super) before: Vec<Seat>,
@@ -87,6 +89,7 @@ impl<'a> State<'a> {
             labelled: labelled(problem),
             cost: 0,
             evaluations: 0,
+            hinges: problem.hinges.clone(),
             problem,
         }
     }
@@ -94,6 +97,16 @@ impl<'a> State<'a> {
     /// The VM, prepared.
     pub(super) fn tenant(&self, vm: usize) -> &'a Tenant {
         &self.problem.tenants[vm]
+    }
+
+    /// Puts other hinges in place; what sits is priced anew.
+    pub(super) fn set_hinges(&mut self, hinges: Vec<Hinges>) {
+        self.hinges = hinges;
+        for (used, hinges) in self.domains.iter_mut().zip(&self.hinges) {
+            let cost = hinges.cost(&used.load);
+            self.cost += cost - used.cost;
+            used.cost = cost;
+        }
     }
 
     /// Whether the VM sits.
@@ -126,6 +139,34 @@ impl<'a> State<'a> {
         }
         self.cost -= self.own_cost(vm, &seat);
         seat
+    }
+
+    /// What a seat of a VM that does not sit would add to the cost.
+    pub(super) fn quote(&self, vm: usize, seat: &Seat) -> i64 {
+        let mut cost = self.own_cost(vm, seat);
+        for piece in first_on_domain(seat) {
+            let on_domain = seat
+                .pieces
+                .iter()
+                .filter(|other| other.domain == piece.domain);
+            let vcpus: u32 = on_domain.map(|other| other.size).sum();
+            let load = &self.tenant(vm).load;
+            let system = self
+                .tenant(vm)
+                .system
+                .filter(|_| seat.system == Some(piece.domain));
+            let mut more = Load::default();
+            more.add(load, i64::from(vcpus));
+            more.add(&system.unwrap_or_default(), 1);
+            cost += self.more_cost(piece.domain, &more, 1);
+        }
+        let elsewhere = seat
+            .system
+            .filter(|domain| !seat.pieces.iter().any(|piece| piece.domain == *domain));
+        if let (Some(domain), Some(load)) = (elsewhere, &self.tenant(vm).system) {
+            cost += self.more_cost(domain, load, 1);
+        }
+        cost
     }
 
     /// Adds vCPUs of a VM to a domain, or takes them away, with what the domain then costs.
@@ -174,15 +215,21 @@ impl<'a> State<'a> {
         let used = &self.domains[domain as usize];
         let mut more = used.load;
         more.add(load, times);
-        self.problem.hinge_cost(domain, &more) - used.cost
+        self.hinges[domain as usize].cost(&more) - used.cost
     }
 
     /// Whether nothing but cost speaks against so many more vCPUs of the VM on a domain, where it has `own` already.
     pub(super) fn fits(&self, vm: usize, domain: u32, own: u32, vcpus: u32) -> bool {
+        own + vcpus <= self.tenant(vm).caps[domain as usize] && self.is_free_for(vm, domain, vcpus)
+    }
+
+    /// The same for vCPUs that are there already, which may stay where they would not be put.
+    pub(super) fn may_stay(&self, vm: usize, domain: u32, own: u32, vcpus: u32) -> bool {
+        own + vcpus <= self.tenant(vm).stays[domain as usize] && self.is_free_for(vm, domain, vcpus)
+    }
+
+    fn is_free_for(&self, vm: usize, domain: u32, vcpus: u32) -> bool {
         let tenant = self.tenant(vm);
-        if own + vcpus > tenant.caps[domain as usize] {
-            return false;
-        }
         if self.is_plain && tenant.apart.is_none() {
             return true;
         }
@@ -221,7 +268,7 @@ impl<'a> State<'a> {
             slopes: [i64::MAX; HINGES.len()],
         };
         let mut load = Load::default();
-        for (hinges, used) in self.problem.hinges.iter().zip(&self.domains) {
+        for (hinges, used) in self.hinges.iter().zip(&self.domains) {
             load.add(&used.load, 1);
             whole
                 .thresholds
@@ -247,8 +294,7 @@ impl<'a> State<'a> {
         let firsts = first_on_domain(&self.seats[vm]);
         firsts
             .map(|piece| {
-                self.problem.hinges[piece.domain as usize]
-                    .swing(&self.domains[piece.domain as usize].load)
+                self.hinges[piece.domain as usize].swing(&self.domains[piece.domain as usize].load)
             })
             .sum()
     }
@@ -273,7 +319,7 @@ impl<'a> State<'a> {
     fn add_load(&mut self, domain: u32, load: &Load, times: i64) {
         let used = &mut self.domains[domain as usize];
         used.load.add(load, times);
-        let cost = self.problem.hinge_cost(domain, &used.load);
+        let cost = self.hinges[domain as usize].cost(&used.load);
         self.cost += cost - used.cost;
         used.cost = cost;
     }
@@ -342,7 +388,8 @@ impl<'a> State<'a> {
                 let count = on(piece.domain);
                 (least, most) = (least.min(count), most.max(count));
             }
-            cost += weights::BALANCE * i64::from(most.saturating_sub(least).saturating_sub(1));
+            let beyond = i64::from(most.saturating_sub(least).saturating_sub(1));
+            cost += self.tenant(vm).per_pair_ns * weights::BALANCE_NS * beyond * beyond;
         }
         cost
     }

@@ -4,6 +4,8 @@ use svg::node::element::{
     Definitions, Group, Line, Pattern, Rectangle, SVG, Text as TextElement, Title,
 };
 
+use model::CpuId;
+
 use super::layout::{Item, Scale, What, measure, slots, threads_grid};
 use crate::draw::palette::{
     CORE_INK, LLC_EDGE, LLC_FILL, NODE_EDGE, NODE_FILL, PACKAGE_FILL, PAPER, Role, SANS, core_fill,
@@ -12,6 +14,14 @@ use crate::draw::parts::{Kind, Speed, ThreadState, Tile};
 
 /// Smallest font of a CPU number that is worth drawing.
 const SMALLEST: u32 = 7;
+
+/// Who sits on a thread.
+pub(super) struct Occupant {
+    pub(super) fill: &'static str,
+    /// A short name; the CPU's number is drawn where nobody sits.
+    pub(super) text: String,
+    pub(super) tooltip: String,
+}
 
 /// A text at a baseline.
 pub(super) struct Label<'a> {
@@ -68,7 +78,11 @@ pub(super) fn page(width: u32, height: u32, name: &str) -> SVG {
 }
 
 /// A box, a core or a remark.
-pub(super) fn item(item: &Item, scale: Scale) -> Group {
+pub(super) fn item(
+    item: &Item,
+    scale: Scale,
+    occupant: &dyn Fn(CpuId) -> Option<Occupant>,
+) -> Group {
     match &item.what {
         What::Box {
             kind,
@@ -92,7 +106,7 @@ pub(super) fn item(item: &Item, scale: Scale) -> Group {
             };
             group.add(aside.element().set("text-anchor", "end"))
         }
-        What::Core(tile) => core(item, tile, scale),
+        What::Core(tile) => core(item, tile, scale, occupant),
         What::Remark(text) => {
             let label = Label {
                 x: item.x,
@@ -115,21 +129,20 @@ pub(super) fn rectangle(x: u32, y: u32, w: u32, h: u32) -> Rectangle {
 }
 
 /// A thread, or a CPU that is no part of a core.
-pub(super) fn thread(item: &Item, fill: &str, number: Option<u32>, scale: Scale) -> Group {
+pub(super) fn thread(item: &Item, fill: &str, text: &str, scale: Scale) -> Group {
     let radius = (item.h / 6).min(3);
     let group = Group::new().add(
         rectangle(item.x, item.y, item.w, item.h)
             .set("rx", radius)
             .set("fill", fill),
     );
-    let Some(number) = number else {
+    if text.is_empty() {
         return group;
-    };
-    let text = number.to_string();
+    }
     let room = item.w.saturating_sub(2);
     let font = (SMALLEST..=scale.number)
         .rev()
-        .find(|&font| measure(&text, font) <= room);
+        .find(|&font| measure(text, font) <= room);
     match font {
         Some(font) => group.add(
             Label {
@@ -137,7 +150,7 @@ pub(super) fn thread(item: &Item, fill: &str, number: Option<u32>, scale: Scale)
                 y: item.y + item.h / 2 + font * 9 / 25,
                 font,
                 role: Role::Plain,
-                text: &text,
+                text,
             }
             .element()
             .set("fill", CORE_INK)
@@ -202,7 +215,12 @@ fn name_of(item: &Item, kind: Kind, name: &str, scale: Scale) -> TextElement {
     }
 }
 
-fn core(item: &Item, tile: &Tile, scale: Scale) -> Group {
+fn core(
+    item: &Item,
+    tile: &Tile,
+    scale: Scale,
+    occupant: &dyn Fn(CpuId) -> Option<Occupant>,
+) -> Group {
     let (columns, _) = threads_grid(slots(tile));
     let cpus: model::CpuSet = tile.threads.iter().map(|(cpu, _)| *cpu).collect();
     let (fill, edge) = core_fill(tile.speed.role());
@@ -218,21 +236,31 @@ fn core(item: &Item, tile: &Tile, scale: Scale) -> Group {
                 .set("rx", (item.h / 5).min(4))
                 .set("fill", edge),
         );
-    let threads = tile.threads.iter().map(|(cpu, state)| match state {
-        ThreadState::Isolated => (Role::Isolated.hex(), Some(cpu.0)),
-        ThreadState::Usable | ThreadState::Absent => (fill, Some(cpu.0)),
-    });
-    let hidden = std::iter::repeat_n(("url(#hatch)", None), slots(tile) - tile.threads.len());
-    for (position, (fill, number)) in (0u32..).zip(threads.chain(hidden)) {
-        let (w, h) = scale.thread;
-        let place = Item {
-            x: item.x + position % columns * w + 1,
-            y: item.y + position / columns * h + 1,
-            w: w - 2,
-            h: h - 2,
-            what: What::Core(tile.clone()),
+    let (w, h) = scale.thread;
+    let place = |position: u32| Item {
+        x: item.x + position % columns * w + 1,
+        y: item.y + position / columns * h + 1,
+        w: w - 2,
+        h: h - 2,
+        what: What::Core(tile.clone()),
+    };
+    let mut position = 0;
+    for (cpu, state) in &tile.threads {
+        let plain = match state {
+            ThreadState::Isolated => Role::Isolated.hex(),
+            ThreadState::Usable | ThreadState::Absent => fill,
         };
-        group = group.add(thread(&place, fill, number, scale));
+        group = group.add(match occupant(*cpu) {
+            Some(who) => {
+                thread(&place(position), who.fill, &who.text, scale).add(Title::new(who.tooltip))
+            }
+            None => thread(&place(position), plain, &cpu.to_string(), scale),
+        });
+        position += 1;
+    }
+    for _ in tile.threads.len()..slots(tile) {
+        group = group.add(thread(&place(position), "url(#hatch)", "", scale));
+        position += 1;
     }
     group
 }
