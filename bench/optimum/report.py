@@ -92,7 +92,7 @@ def markdown(document: dict, rows: list[dict]) -> str:
 
 
 def command(document: dict) -> str:
-    options = f"--count {document['count']} --seed {document['seed']} --limit {document['limit_s']:g}"
+    options = f"--count {document['count']} --seed {document['seed']} --limit {document['limit']:g}"
     options += f" --first {document['first']}" if document["first"] else ""
     options += " --patient" if document["patient"] else ""
     return f"`cargo xtask optimum {options}`, {document['solver']}."

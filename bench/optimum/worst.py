@@ -4,53 +4,48 @@ import random
 
 from instance import Plan, Seat, cost, wrong
 
-# Plans tried; ours. The best of the first hundred is seldom beaten.
-TRIES = 200
+# Plans tried from scratch, and changes tried to the worst of them; ours.
+TRIES, CHANGES = 100, 400
 
 
 def heaped(instance: dict, ours: Plan, seed: int) -> Plan:
-    """The most expensive of many plans that fill domains in one order for all VMs; ours when none is feasible."""
+    """The most expensive of many plans that fill domains in one order for all VMs, made worse VM by VM."""
     rng = random.Random(seed)
+    n_domains = len(instance["domains"])
+    free = [index for index in ours if not instance["vms"][index]["fixed"]]
     worst, most = ours, sum(cost(instance, ours).values())
-    for _ in range(TRIES):
-        plan = heap(instance, ours, rng)
-        if plan and not wrong(instance, plan):
-            total = sum(cost(instance, plan).values())
-            if total > most:
-                worst, most = plan, total
+    for attempt in range(TRIES + CHANGES):
+        order = rng.sample(range(n_domains), n_domains)
+        changing = free if attempt < TRIES else [rng.choice(free)]
+        plan = (ours if attempt < TRIES else worst) | {index: heap(instance, index, order, rng) for index in changing}
+        if None in plan.values() or wrong(instance, plan):
+            continue
+        total = sum(cost(instance, plan).values())
+        if total > most:
+            worst, most = plan, total
     return worst
 
 
-def heap(instance: dict, ours: Plan, rng: random.Random) -> Plan | None:
-    vms, n_domains = instance["vms"], len(instance["domains"])
-    order = rng.sample(range(n_domains), n_domains)
+def heap(instance: dict, index: int, order: list[int], rng: random.Random) -> Seat | None:
+    """A VM on the first domains of an order that take it."""
+    vm = instance["vms"][index]
+    room = list(vm["caps"])
     # Dedicated VMs need cores that nobody shares: they go to the other end.
-    plan: Plan = {}
-    for index in ours:
-        vm = vms[index]
-        if vm["fixed"] or rng.random() < 0.1:
-            plan[index] = ours[index]
-            continue
-        room = list(vm["caps"])
-        own = order[::-1] if vm["dedicated"] else order if rng.random() < 0.9 else rng.sample(order, n_domains)
-        parts, ways = [], []
-        for cell in vm["cells"]:
-            part: dict[int, int] = {}
-            left = cell["vcpus"]
-            for domain in own:
-                count = min(room[domain], left)
-                if count:
-                    part[domain] = count
-                    room[domain] -= count
-                    left -= count
-            if left:
-                return None
-            parts.append(part)
-            ways.append(farthest(cell, part) if rng.random() < 0.7 else rng.randrange(len(cell["ways"])))
-        may = [d for d in own if vm["caps"][d] and not instance["domains"][d]["isolated"]]
-        system = None if vm["system"] is None else may[0 if rng.random() < 0.5 else -1]
-        plan[index] = Seat(tuple(parts), tuple(ways), system)
-    return plan
+    own = order[::-1] if vm["dedicated"] else order
+    parts, ways = [], []
+    for cell in vm["cells"]:
+        part: dict[int, int] = {}
+        for domain in own:
+            if count := min(room[domain], cell["vcpus"] - sum(part.values())):
+                part[domain] = count
+                room[domain] -= count
+        if sum(part.values()) < cell["vcpus"]:
+            return None
+        parts.append(part)
+        ways.append(farthest(cell, part) if rng.random() < 0.7 else rng.randrange(len(cell["ways"])))
+    may = [d for d in own if vm["caps"][d] and not instance["domains"][d]["isolated"]]
+    system = None if vm["system"] is None or not may else may[0 if rng.random() < 0.5 else -1]
+    return Seat(tuple(parts), tuple(ways), system)
 
 
 def farthest(cell: dict, part: dict[int, int]) -> int:

@@ -27,7 +27,7 @@
 //!
 //! Latencies stay, since measured values exist for few settings (NPS4 on Rome saves 9 ns of 122, SNC2 on Skylake 7 of
 //! 81); two exceptions are arithmetic: a cut or merged cache takes the mean of what it came from, and interleaved
-//! memory costs the mean over all packages.
+//! memory costs the mean over all packages. Bandwidth stays too: it is that of a package, however many nodes share it.
 //!
 //! Properties: CPUs (but for SMT off), memory and hugepages are conserved; applying a setting twice is applying it once.
 

@@ -75,6 +75,8 @@ pub struct Host {
     pub distances: Vec<Vec<u32>>,
     /// Measured or published latencies, where known.
     pub latency: Option<Latency>,
+    /// Memory bandwidth, where known.
+    pub bandwidth: Option<Bandwidth>,
     /// PCI devices worth placing for (network, storage, accelerators), with their node.
     pub devices: Vec<HostDevice>,
     /// CPUs that are there but offline.
@@ -225,6 +227,17 @@ pub struct Latency {
     pub dram_remote_ns: Option<f64>,
     /// Whether this machine's own probe measured it; otherwise it is a published figure for the model or a sibling.
     pub measured_here: bool,
+    /// Where the figures come from, in one line.
+    pub source: String,
+}
+
+/// Memory bandwidth in MB/s: 10^6 bytes a second, as memory modules are sold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Peak of the DRAM of one package, whatever its number of nodes; above 0.
+    pub package_mbs: u64,
+    /// What one last-level cache's link to memory carries, reading; 0 means unknown.
+    pub llc_link_mbs: u64,
     /// Where the figures come from, in one line.
     pub source: String,
 }

@@ -14,11 +14,12 @@
 //! ```
 //!
 //! A regular machine is stated in numbers (`[geometry]`, `[distances]`, `[latency_ns]`), any machine in CPU sets
-//! (`[sets]`, `[[node]]`, `[[cache]]`, matrices). Where a file has both, the sets win. `docs/host-file.md` explains
-//! every key to the person who writes one.
+//! (`[sets]`, `[[node]]`, `[[cache]]`, matrices). Where a file has both, the sets win. `[bandwidth_gbs]` is the same in
+//! both. `docs/host-file.md` explains every key to the person who writes one.
 //!
 //! Unknown keys and numbers out of range are errors, found before memory is taken for what they describe.
 
+mod bandwidth;
 mod explicit;
 mod figures;
 mod regular;
@@ -117,6 +118,7 @@ pub fn describe(name: &str, text: &str) -> Result<Description, HostFileError> {
     limit(&file, &host)?;
     host.distances = figures::distances(&file, &host)?;
     host.latency = figures::latency(&file, &host)?;
+    host.bandwidth = bandwidth::read(&file)?;
     Ok(Description {
         host,
         node_options: regular::node_options(file.geometry.as_ref())?,

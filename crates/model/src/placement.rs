@@ -88,6 +88,12 @@ impl Placement {
         &self.memory[start..start + length]
     }
 
+    /// The home of a VM's system threads; needs the order the type promises.
+    pub fn system_of(&self, vm: VmId) -> Option<&SystemHome> {
+        let found = self.system.binary_search_by_key(&vm, |home| home.vm);
+        found.ok().map(|index| &self.system[index])
+    }
+
     /// Puts the entries in the order the type promises.
     pub fn sort(&mut self) {
         self.groups

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::io::stdin().read_to_string(&mut text)?;
     let document: Value = serde_json::from_str(&text)?;
     let host = Arc::new(host(&document["table"])?);
-    let mut now = Snapshot::empty(host.clone(), Vec::new(), Reserve::default());
+    let mut now = Snapshot::empty(host, Vec::new(), Reserve::default());
     now.budget = Budget {
         vcpus: 0,
         memory_mib: 0,

@@ -88,7 +88,7 @@ pub fn place(members: &[Member], vms: &[Vm]) -> FleetPlan {
                 coarse.put(vm, host);
                 fleet.hosts[host].vms.push(id(vm));
             }
-            None => left_out.push((vm, coarse.refusal(vm))),
+            None => left_out.push((vm, None, coarse.refusal(vm))),
         }
     }
     for host in 0..members.len() {
@@ -98,19 +98,19 @@ pub fn place(members: &[Member], vms: &[Vm]) -> FleetPlan {
             .take(LOOK_BACK)
             .find(|&other| are_twins(members, vms, &fleet, [other, host]));
         let plan = match twin {
-            Some(other) => fleet.hosts[other].plan.clone(),
+            Some(other) => renamed(vms, &fleet, [other, host]),
             None => plan_host(&members[host], vms, &fleet.hosts[host]),
         };
         let held = &mut fleet.hosts[host];
-        left_out.extend(
-            plan.refused
-                .iter()
-                .map(|(local, reason)| (held.vms[local.index()].index(), reason.clone())),
-        );
+        let refused = plan
+            .refused
+            .iter()
+            .map(|(local, reason)| (held.vms[local.index()].index(), Some(host), reason.clone()));
+        left_out.extend(refused);
         held.plan = plan;
     }
-    for (vm, reason) in left_out {
-        if !try_elsewhere(members, vms, &mut fleet, &mut coarse, vm) {
+    for (vm, refused_by, reason) in left_out {
+        if !try_elsewhere(members, vms, &mut fleet, &mut coarse, (vm, refused_by)) {
             fleet.refused.push((id(vm), reason));
         }
     }
@@ -145,6 +145,30 @@ fn are_twins(members: &[Member], vms: &[Vm], fleet: &FleetPlan, [a, b]: [usize; 
         && mine.iter().zip(theirs).all(|(a, b)| alike(a, b))
 }
 
+/// The plan of a twin, with the names of this host's VMs in its reasons.
+fn renamed(vms: &[Vm], fleet: &FleetPlan, [twin, host]: [usize; 2]) -> Plan {
+    let mut plan = fleet.hosts[twin].plan.clone();
+    let name = |host: usize, local: VmId| {
+        vms[fleet.hosts[host].vms[local.index()].index()]
+            .name
+            .as_str()
+    };
+    let rename = |local: VmId, reason: &mut Reason| {
+        if let Some(rest) = reason.text.strip_prefix(name(twin, local)) {
+            reason.text = format!("{}{rest}", name(host, local));
+        }
+    };
+    for (local, reason) in &mut plan.reasons {
+        if let Some(local) = local {
+            rename(*local, reason);
+        }
+    }
+    for (local, reason) in &mut plan.refused {
+        rename(*local, reason);
+    }
+    plan
+}
+
 fn plan_host(member: &Member, vms: &[Vm], held: &HostPlan) -> Plan {
     Best.plan(&snapshot(member, vms, held))
 }
@@ -168,11 +192,9 @@ fn try_elsewhere(
     vms: &[Vm],
     fleet: &mut FleetPlan,
     coarse: &mut Coarse,
-    vm: usize,
+    (vm, refused_by): (usize, Option<usize>),
 ) -> bool {
-    let mut asked: Vec<usize> = (0..members.len())
-        .filter(|&host| fleet.hosts[host].vms.contains(&id(vm)))
-        .collect();
+    let mut asked: Vec<usize> = refused_by.into_iter().collect();
     for _ in 0..ASKED {
         let Some(host) = coarse.best_host(vm, |host| !asked.contains(&host)) else {
             return false;

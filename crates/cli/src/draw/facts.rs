@@ -135,6 +135,7 @@ pub(super) fn facts(host: &Host) -> Vec<Fact> {
         ("hugepages", hugepages(host)),
         ("caches", caches(host)),
         ("latency", latency(host)),
+        ("bandwidth", bandwidth(host)),
         ("devices", devices(host)),
     ];
     facts
@@ -311,6 +312,30 @@ fn latency(host: &Host) -> Vec<Vec<String>> {
         }]);
     }
     lines
+}
+
+/// Peak of the memory of a package, what the link of an LLC carries, and where that comes from.
+fn bandwidth(host: &Host) -> Vec<Vec<String>> {
+    let Some(known) = &host.bandwidth else {
+        return Vec::new();
+    };
+    let mut figures = vec![format!("{} per package", gbs(known.package_mbs))];
+    if known.llc_link_mbs > 0 {
+        figures.push(format!("{} per LLC", gbs(known.llc_link_mbs)));
+    }
+    let source = clean(&known.source, 5 * NAME);
+    let mut lines = vec![figures];
+    if !source.is_empty() {
+        lines.push(vec![format!("source: {source}")]);
+    }
+    lines
+}
+
+/// MB/s in GB/s with the digits they have: `204.8 GB/s`.
+fn gbs(mbs: u64) -> String {
+    let text = format!("{}.{:03}", mbs / 1000, mbs % 1000);
+    let digits = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits} GB/s")
 }
 
 /// Devices by node and class.

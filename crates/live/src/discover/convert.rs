@@ -37,6 +37,7 @@ pub(super) fn parts(name: &str, topology: &Topology) -> Parts {
         caches: caches(topology),
         devices: devices(topology),
         latency: None,
+        bandwidth: None,
         isolated: CpuSet::new(),
         nodes,
         cpus,

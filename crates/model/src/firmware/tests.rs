@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::host::{Cache, HostDevice, HugepagePool, Latency, Node, Parts, Synthetic, findings};
+use crate::host::{
+    Bandwidth, Cache, HostDevice, HugepagePool, Latency, Node, Parts, Synthetic, findings,
+};
 
 const NONE: Firmware = Firmware {
     nps: None,
@@ -437,6 +439,14 @@ fn latency() -> Latency {
     }
 }
 
+fn bandwidth() -> Bandwidth {
+    Bandwidth {
+        package_mbs: 204_800,
+        llc_link_mbs: 25_600,
+        source: "a test".into(),
+    }
+}
+
 fn device(node: Option<u32>) -> HostDevice {
     HostDevice {
         address: "0000:01:00.0".into(),
@@ -491,6 +501,7 @@ fn hosts() -> impl Strategy<Value = Host> {
                 llc_ns: vec![vec![50.0; n_llcs]; n_llcs],
                 ..latency()
             });
+            parts.bandwidth = Some(bandwidth());
             Host::from_parts(parts).unwrap()
         },
     )
@@ -532,6 +543,7 @@ proptest! {
         prop_assert_eq!(after.memory_mib(), host.memory_mib());
         prop_assert_eq!(hugepages(&after), hugepages(&host));
         prop_assert_eq!(llc_bytes(&after), llc_bytes(&host));
+        prop_assert_eq!(&after.bandwidth, &host.bandwidth);
         let cpus = if firmware.smt_off { host.cores.len() } else { host.cpus.len() };
         prop_assert_eq!(after.cpus.len(), cpus);
         prop_assert_eq!(after.cores.len(), host.cores.len());

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::llcs::last_level_caches;
 use super::{
-    Cache, Core, CoreId, Cpu, Host, HostDevice, Latency, Llc, LlcId, Node, NodeId, Package,
-    PackageId, Processor,
+    Bandwidth, Cache, Core, CoreId, Cpu, Host, HostDevice, Latency, Llc, LlcId, Node, NodeId,
+    Package, PackageId, Processor,
 };
 use crate::cpuset::{CpuId, CpuSet};
 
@@ -35,6 +35,8 @@ pub struct Parts {
     pub distances: Vec<Vec<u32>>,
     /// See [`Host::latency`]; a matrix of another size than the LLCs is an error.
     pub latency: Option<Latency>,
+    /// See [`Host::bandwidth`]; without a figure for the package it is left out.
+    pub bandwidth: Option<Bandwidth>,
     /// See [`Host::devices`].
     pub devices: Vec<HostDevice>,
     /// See [`Host::offline`].
@@ -146,6 +148,7 @@ impl Host {
             caches,
             distances: parts.distances,
             latency: parts.latency,
+            bandwidth: parts.bandwidth.filter(|known| known.package_mbs > 0),
             devices: parts.devices,
             offline: parts.offline,
             restricted: parts.restricted,
@@ -175,6 +178,7 @@ impl Host {
             caches: self.caches.clone(),
             distances: self.distances.clone(),
             latency: self.latency.clone(),
+            bandwidth: self.bandwidth.clone(),
             devices: self.devices.clone(),
             offline: self.offline.clone(),
             restricted: self.restricted.clone(),
@@ -374,6 +378,25 @@ mod tests {
             (LlcSource::Nodes, 0, &set("0-3"))
         );
         assert!(!host.packages_known);
+    }
+
+    #[test]
+    fn keeps_bandwidth_only_with_a_figure_for_the_package() {
+        for (package_mbs, is_kept) in [(204_800, true), (0, false)] {
+            let bandwidth = Some(Bandwidth {
+                package_mbs,
+                llc_link_mbs: 25_600,
+                source: "a test".into(),
+            });
+            let host = Host::from_parts(Parts {
+                cpus: set("0-3"),
+                bandwidth: bandwidth.clone(),
+                ..Parts::default()
+            })
+            .unwrap();
+            assert_eq!(host.bandwidth, bandwidth.filter(|_| is_kept));
+            assert_eq!(host.to_parts().bandwidth, host.bandwidth);
+        }
     }
 
     #[test]

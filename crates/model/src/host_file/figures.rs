@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::regular::number;
-use super::schema::{DistancesTable, FigureTable, File, LatencyTable};
+use super::schema::{DistancesTable, Evidence, FigureTable, File, LatencyTable};
 use super::{Figure, HostFileError};
 use crate::host::{Host, Latency, NodeId, PackageId};
 
@@ -99,7 +99,7 @@ pub(super) fn latency(file: &File, host: &Host) -> Result<Option<Latency>, HostF
         source: table
             .source
             .clone()
-            .unwrap_or_else(|| sources(&stated(table))),
+            .unwrap_or_else(|| sources(figures.into_iter().map(origin))),
     }))
 }
 
@@ -218,21 +218,27 @@ fn places(host: &Host, llcs_per_quadrant: Option<usize>) -> Vec<(PackageId, Opti
         .collect()
 }
 
+/// Key, evidence and source of a figure.
+pub(super) type Origin<'a> = (&'static str, Option<Evidence>, Option<&'a str>);
+
+fn origin<'a>((key, figure): (&'static str, &'a FigureTable)) -> Origin<'a> {
+    (key, figure.evidence, figure.source.as_deref())
+}
+
 /// One line for all figures: each source once, with its evidence and the keys it stands for.
-fn sources(figures: &[Figure]) -> String {
+pub(super) fn sources<'a>(figures: impl Iterator<Item = Origin<'a>>) -> String {
     let mut known: Vec<(String, Vec<&str>)> = Vec::new();
-    for figure in figures {
-        let evidence = figure
-            .evidence
+    for (key, evidence, source) in figures {
+        let evidence = evidence
             .map(|evidence| format!("{evidence}: "))
             .unwrap_or_default();
-        let source = format!("{evidence}{}", figure.source);
+        let source = format!("{evidence}{}", source.unwrap_or_default());
         if source.is_empty() {
             continue;
         }
         match known.iter_mut().find(|(text, _)| *text == source) {
-            Some((_, keys)) => keys.push(figure.key),
-            None => known.push((source, vec![figure.key])),
+            Some((_, keys)) => keys.push(key),
+            None => known.push((source, vec![key])),
         }
     }
     let texts: Vec<String> = known

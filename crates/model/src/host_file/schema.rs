@@ -35,6 +35,7 @@ table!(
         device: Vec<DeviceTable>,
         distances: Spanned<DistancesTable>,
         latency_ns: Spanned<LatencyTable>,
+        bandwidth_gbs: Spanned<BandwidthTable>,
         source: Vec<Source>,
     }
 );
@@ -122,6 +123,15 @@ table!(
     }
 );
 
+table!(
+    /// Memory bandwidth.
+    BandwidthTable {
+        package: RateTable,
+        llc_link: RateTable,
+        source: String,
+    }
+);
+
 /// Cores of one kind on a hybrid processor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +178,17 @@ pub(super) struct FigureTable {
     pub(super) ns: Spanned<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) range: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) evidence: Option<Evidence>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
+}
+
+/// A bandwidth.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateTable {
+    pub(super) gbs: Spanned<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evidence: Option<Evidence>,
     #[serde(skip_serializing_if = "Option::is_none")]

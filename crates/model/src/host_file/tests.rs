@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cpuset::{CpuId, CpuSet};
-use crate::host::{Cache, Core, HostDevice, HugepagePool, Latency, Node};
+use crate::host::{Bandwidth, Cache, Core, HostDevice, HugepagePool, Latency, Node};
 
 const SMALL: &str =
     "[geometry]\npackages = 2\nllcs_per_package = 4\ncores_per_llc = 2\nllc_mib = 16\n";
@@ -459,6 +459,7 @@ prop_compose! {
     fn hosts()(host in places())(
         distance in proptest::option::of(any::<u32>()),
         figures in proptest::option::of(any::<(bool, [Option<u16>; 4])>()),
+        rates in proptest::option::of((1u64..=1_000_000_000, 0u64..=1_000_000_000)),
         ns in 0.0..1e6,
         texts in any::<[String; 3]>(),
         os_names in proptest::collection::vec(any::<String>(), 0..3),
@@ -477,6 +478,7 @@ prop_compose! {
         parts.offline = [CpuId(900)].into_iter().collect();
         parts.restricted = [CpuId(901)].into_iter().collect();
         parts.isolated = parts.cpus.first().into_iter().collect();
+        parts.bandwidth = rates.map(|(package_mbs, llc_link_mbs)| Bandwidth { package_mbs, llc_link_mbs, source: texts[1].clone() });
         parts.latency = figures.map(|(measured_here, figures)| {
             let [smt_ns, home_remote_ns, dram_local_ns, dram_remote_ns] = figures.map(|ns| ns.map(|ns| f64::from(ns) / 3.0));
             Latency {

@@ -2,6 +2,7 @@
 
 use toml::Spanned;
 
+use super::bandwidth;
 use super::schema::{
     CacheTable, CoreKind, DeviceTable, DistancesTable, FigureTable, File, LatencyTable, NodeTable,
     Number, PoolTable, ProcessorTable, SetsTable, VendorName,
@@ -29,6 +30,10 @@ pub fn write(host: &Host) -> String {
             })
         }),
         latency_ns: host.latency.as_ref().map(|table| plain(latency(table))),
+        bandwidth_gbs: host
+            .bandwidth
+            .as_ref()
+            .map(|table| plain(bandwidth::table(table))),
         ..File::default()
     };
     toml::to_string(&file).expect("tables of strings and numbers below 2^63 are TOML")

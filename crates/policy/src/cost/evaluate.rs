@@ -203,7 +203,7 @@ fn near(problem: &Problem, per_ns: i64, a: &[Part], b: &[Part]) -> i64 {
 }
 
 fn system_domain(problem: &Problem, placement: &Placement, id: VmId) -> Option<u32> {
-    let home = placement.system.iter().find(|home| home.vm == id)?;
+    let home = placement.system_of(id)?;
     problem.site.domain_of(home.llc, home.node, false)
 }
 

@@ -1,11 +1,12 @@
 //! A snapshot in dense tables: what the cost function and the search read, made once per plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::Vm;
 use model::host::{Host, NodeId};
 use model::placement::VmId;
 use model::tenant::Scope;
+use model::{CpuSet, Vm};
 
 use super::site::{Hinges, Site};
 use super::weights::{self, Load, PER_MILLI};
@@ -49,11 +50,11 @@ pub struct Tenant {
     pub device_nodes: Vec<NodeId>,
     /// vCPUs it may have on each domain: the cores it may use there, or the threads where cores do not go round (see
     /// [`counts_threads`]); 0 where it must not be.
-    pub caps: Vec<u32>,
+    pub caps: Arc<[u32]>,
     /// The sum of `caps`: a wider VM fits nowhere.
     pub room: u32,
     /// vCPUs that may stay on each domain if they are there already: the threads it may use (for dedicated VMs the cores).
-    pub stays: Vec<u32>,
+    pub stays: Arc<[u32]>,
     /// Cost of one vCPU outside the soft affinity, by domain; empty without one.
     pub soft: Vec<i64>,
     /// VMs it talks to, with nano-vCPU for one ns of mean distance.
@@ -86,6 +87,7 @@ impl Problem {
                 .filter_map(|vm| Some(vm.apart.as_ref()?.label.as_str())),
         );
         let is_crowded = is_crowded(&vms, &site);
+        let rooms = Rooms::new(&site);
         let tenants: Vec<Tenant> = vms
             .iter()
             .zip(partners)
@@ -97,7 +99,13 @@ impl Problem {
                 Tenant {
                     partners,
                     apart,
-                    ..tenant(vm, &now.host, &site, is_crowded)
+                    ..tenant(
+                        vm,
+                        &now.host,
+                        &site,
+                        rooms.of_vm(vm, &now.host, &site),
+                        is_crowded,
+                    )
                 }
             })
             .collect();
@@ -145,13 +153,21 @@ impl Tenant {
     }
 }
 
-fn tenant(vm: &Vm, host: &Host, site: &Site, is_crowded: bool) -> Tenant {
+fn tenant(
+    vm: &Vm,
+    host: &Host,
+    site: &Site,
+    [cores, threads]: [Arc<[u32]>; 2],
+    is_crowded: bool,
+) -> Tenant {
     let demand = weights::effective_demand(vm.effective_load());
     let others = i64::from(vm.vcpus.max(2) - 1);
-    let rooms = rooms(vm, host, site);
-    let by_threads = counts_threads(vm, rooms.iter().map(|[cores, _]| cores).sum(), is_crowded);
-    let cap = |[cores, threads]: &[u32; 2]| if by_threads { *threads } else { *cores };
-    let caps: Vec<u32> = rooms.iter().map(cap).collect();
+    let by_threads = counts_threads(vm, cores.iter().sum(), is_crowded);
+    let caps = if by_threads {
+        threads.clone()
+    } else {
+        cores.clone()
+    };
     let nodes = (0..).map(NodeId).zip(&host.nodes);
     let device_nodes = nodes
         .filter(|(_, node)| vm.device_nodes.contains(&node.id))
@@ -170,10 +186,7 @@ fn tenant(vm: &Vm, host: &Host, site: &Site, is_crowded: bool) -> Tenant {
         device_nodes: device_nodes.collect(),
         room: caps.iter().sum(),
         caps,
-        stays: rooms
-            .iter()
-            .map(|[cores, threads]| if vm.dedicated { *cores } else { *threads })
-            .collect(),
+        stays: if vm.dedicated { cores } else { threads },
         soft: soft(vm, host, site),
         partners: Vec::new(),
         apart: None,
@@ -189,20 +202,59 @@ pub fn counts_threads(vm: &Vm, cores: u32, is_crowded: bool) -> bool {
     !vm.dedicated && (vm.prefer_ht || vm.vcpus > cores || is_crowded)
 }
 
-/// Cores and threads of each domain that a VM may use.
-fn rooms(vm: &Vm, host: &Host, site: &Site) -> Vec<[u32; 2]> {
-    let allowed = (!vm.hard.is_empty()).then(|| vm.hard.cpus_on(host));
-    let room = |domain: &super::site::Domain| -> [u32; 2] {
-        match &allowed {
-            _ if domain.isolated && !vm.dedicated => [0, 0],
-            None => [domain.cores, domain.threads],
-            Some(allowed) => {
-                let own = domain.cpus.intersection(allowed);
-                [host.cores_in(&own), u32::try_from(own.len()).unwrap_or(0)]
-            }
+/// Cores and threads of each domain, by who may use them. VMs without a hard affinity share the tables.
+#[derive(Debug)]
+struct Rooms {
+    shared: [Arc<[u32]>; 2],
+    dedicated: [Arc<[u32]>; 2],
+}
+
+impl Rooms {
+    fn new(site: &Site) -> Self {
+        let of = |dedicated: bool| {
+            let may = move |domain: &&super::site::Domain| dedicated || !domain.isolated;
+            let table = |count: fn(&super::site::Domain) -> u32| -> Arc<[u32]> {
+                site.domains
+                    .iter()
+                    .map(|domain| if may(&domain) { count(domain) } else { 0 })
+                    .collect()
+            };
+            [table(|domain| domain.cores), table(|domain| domain.threads)]
+        };
+        Self {
+            shared: of(false),
+            dedicated: of(true),
         }
-    };
-    site.domains.iter().map(room).collect()
+    }
+
+    /// Cores and threads of each domain that a VM may use.
+    fn of_vm(&self, vm: &Vm, host: &Host, site: &Site) -> [Arc<[u32]>; 2] {
+        let all = if vm.dedicated {
+            &self.dedicated
+        } else {
+            &self.shared
+        };
+        if vm.hard.is_empty() {
+            return all.clone();
+        }
+        let allowed = vm.hard.cpus_on(host);
+        let own: Vec<CpuSet> = site
+            .domains
+            .iter()
+            .map(|domain| domain.cpus.intersection(&allowed))
+            .collect();
+        let within = |most: &[u32], count: &dyn Fn(&CpuSet) -> u32| -> Arc<[u32]> {
+            own.iter()
+                .zip(most)
+                .map(|(own, most)| count(own).min(*most))
+                .collect()
+        };
+        let threads = |own: &CpuSet| u32::try_from(own.len()).unwrap_or(u32::MAX);
+        [
+            within(&all[0], &|own| host.cores_in(own)),
+            within(&all[1], &threads),
+        ]
+    }
 }
 
 /// Whether all VMs together want more cores than the host has for them.

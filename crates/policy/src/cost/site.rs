@@ -31,6 +31,8 @@ pub struct Site {
     pub domains: Vec<Domain>,
     /// Nodes, by the host's index.
     pub nodes: Vec<SiteNode>,
+    /// Those of them that have domains of shared CPUs.
+    pub home_nodes: Vec<NodeId>,
     /// Most threads of a core.
     pub threads_per_core: u32,
     extra_ns: Distances,
@@ -74,6 +76,8 @@ pub struct SiteNode {
     pub package: Option<PackageId>,
     /// Its domains that are not isolated, by index.
     pub domains: Vec<u32>,
+    /// The cores of those.
+    pub cores: u32,
 }
 
 /// Where load on a domain begins to cost, and how fast: one hinge for each of [`HINGES`].
@@ -124,6 +128,7 @@ impl Site {
     /// Prepares a host.
     pub fn new(host: &Host, reserve: &Reserve) -> Self {
         let domains = domains(host, reserve);
+        let remoteness = Remoteness::new(host);
         let measured = host
             .latency
             .as_ref()
@@ -131,25 +136,29 @@ impl Site {
         let extra_ns = measured.map_or_else(
             || {
                 Distances::Nodes(Matrix::from_fn(host.nodes.len(), |a, b| {
-                    typical_ns(host, a, b)
+                    remoteness.typical_ns(a, b)
                 }))
             },
             |known| {
                 let ns = &known.llc_ns;
-                Distances::Llcs(Matrix::from_fn(ns.len(), |a, b| {
-                    rounded(ns[a][b] - ns[a][a]).max(0)
-                }))
+                Distances::Llcs(Matrix::from_fn(ns.len(), |a, b| extra_ns(ns, a, b)))
             },
         );
         let home_remote_ns = host.latency.as_ref().and_then(|known| {
             let same = known.llc_ns.first()?.first()?;
             Some(rounded(known.home_remote_ns? - same).max(0))
         });
+        let nodes = nodes(host, reserve, &domains);
+        let home_nodes = (0..)
+            .map(NodeId)
+            .zip(&nodes)
+            .filter(|(_, node)| !node.domains.is_empty());
         let mut site = Self {
-            nodes: nodes(host, reserve, &domains),
+            home_nodes: home_nodes.map(|(id, _)| id).collect(),
+            nodes,
             threads_per_core: host.threads_per_core(),
             extra_dram: Matrix::from_fn(host.nodes.len(), |cpu, memory| {
-                extra_dram(host, cpu, memory)
+                remoteness.extra_dram(cpu, memory)
             }),
             domains,
             extra_ns,
@@ -180,8 +189,14 @@ impl Site {
         }
     }
 
-    /// Adds `weight` times the extra ns from a domain to every other, to the entries of `costs`, which are by domain.
-    pub fn add_extra_ns(&self, from: u32, home: Option<PackageId>, weight: i64, costs: &mut [i64]) {
+    /// Adds `weight` times the extra ns from a domain to each of `to`, to the entries of `costs`, which are by domain.
+    pub fn add_extra_ns(
+        &self,
+        from: u32,
+        home: Option<PackageId>,
+        weight: i64,
+        (to, costs): (&[u32], &mut [i64]),
+    ) {
         let n = self.domains.len();
         let is_local = home.is_none_or(|home| home == self.domains[from as usize].package);
         match self.pairs.get(from as usize * n..(from as usize + 1) * n) {
@@ -191,8 +206,8 @@ impl Site {
                 }
             }
             _ => {
-                for (other, cost) in (0..).zip(costs) {
-                    *cost += weight * self.extra_ns(from, other, home);
+                for &other in to {
+                    costs[other as usize] += weight * self.extra_ns(from, other, home);
                 }
             }
         }
@@ -306,6 +321,11 @@ impl Hinges {
     }
 }
 
+/// What a trip between two LLCs costs more than one within them, in ns; the same both ways, as a pair of vCPUs takes both.
+fn extra_ns(ns: &[Vec<f64>], a: usize, b: usize) -> i64 {
+    rounded((ns[a][b] + ns[b][a] - ns[a][a] - ns[b][b]) / 2.0).max(0)
+}
+
 fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
     let mut sets: BTreeMap<(LlcId, NodeId, bool), (PackageId, CpuSet)> = BTreeMap::new();
     for cpu in host
@@ -338,6 +358,7 @@ fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
                 .iter()
                 .filter(|core| host.cores[core.index()].efficiency == best_kind);
             let cache = &host.llcs[llc.index()];
+            let link_mbs = link_mbs(host, llc, node, &cpus);
             let part = cache.size_bytes * cpus.len() as u64 / cache.cpus.len().max(1) as u64;
             let (fast_cores, cores, threads) =
                 (small(fast.count()), small(cores.len()), small(cpus.len()));
@@ -351,11 +372,37 @@ fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
                 fast_cores,
                 threads,
                 cache_mib,
-                link_mbs: 0,
+                link_mbs,
                 isolated,
             }
         };
     sets.into_iter().map(of_set).collect()
+}
+
+/// What a domain's memory traffic may reach: its part of the LLC's link; where that is not known but a node has one LLC
+/// only, its part of the package's bandwidth. 0 means unknown.
+fn link_mbs(host: &Host, llc: LlcId, node: NodeId, cpus: &CpuSet) -> i64 {
+    let part = |mbs: u64, of: &CpuSet| {
+        let mbs = u128::from(mbs) * cpus.len() as u128 / of.len().max(1) as u128;
+        i64::try_from(mbs)
+            .unwrap_or(i64::MAX / 1000)
+            .min(i64::MAX / 1_000_000)
+    };
+    let Some(bandwidth) = &host.bandwidth else {
+        return 0;
+    };
+    let cache = &host.llcs[llc.index()].cpus;
+    if bandwidth.llc_link_mbs > 0 {
+        return part(bandwidth.llc_link_mbs, cache);
+    }
+    let package = cpus
+        .first()
+        .and_then(|cpu| host.cpu(cpu))
+        .map(|cpu| &host.packages[cpu.package.index()].cpus);
+    match package.filter(|_| host.nodes[node.index()].cpus.is_subset(cache)) {
+        Some(package) => part(bandwidth.package_mbs, package),
+        None => 0,
+    }
 }
 
 fn nodes(host: &Host, reserve: &Reserve, domains: &[Domain]) -> Vec<SiteNode> {
@@ -365,6 +412,7 @@ fn nodes(host: &Host, reserve: &Reserve, domains: &[Domain]) -> Vec<SiteNode> {
             .zip(domains)
             .filter(|(_, domain)| domain.node == id && !domain.isolated);
         SiteNode {
+            cores: own.clone().map(|(_, domain)| domain.cores).sum(),
             memory_mib: reserve.usable_mib(host, id),
             package: host.package_of_node(id),
             domains: own.map(|(index, _)| index).collect(),
@@ -373,47 +421,73 @@ fn nodes(host: &Host, reserve: &Reserve, domains: &[Domain]) -> Vec<SiteNode> {
     (0..host.nodes.len()).map(of_node).collect()
 }
 
-/// Extra latency between LLCs of two nodes by what the firmware says, which is an order, not a measurement: SLIT gives
+/// How far nodes are from each other by what the firmware says, which is an order, not a measurement: SLIT gives
 /// two-socket machines 21 to 32 for about the same latency. Hops beyond the nearest package add in proportion.
-fn typical_ns(host: &Host, a: usize, b: usize) -> i64 {
-    let [a, b] = [a, b].map(|index| NodeId(small(index)));
-    match remoteness(host, a, b) {
-        None if a == b => TYPICAL_NODE_NS,
-        None => TYPICAL_PACKAGE_NS,
-        Some(hops_permille) => TYPICAL_REMOTE_NS * hops_permille / 1000,
+struct Remoteness<'a> {
+    host: &'a Host,
+    packages: Vec<Option<PackageId>>,
+    /// Distance beyond 10 of the nearest node of another package, by node.
+    nearest: Vec<i64>,
+}
+
+impl<'a> Remoteness<'a> {
+    fn new(host: &'a Host) -> Self {
+        let ids = || (0..host.nodes.len()).map(|index| NodeId(small(index)));
+        let packages: Vec<Option<PackageId>> =
+            ids().map(|node| host.package_of_node(node)).collect();
+        let nearest_of = |a: NodeId| {
+            let others = ids().filter(|other| packages[other.index()] != packages[a.index()]);
+            others
+                .map(|other| beyond(host, a, other))
+                .filter(|&distance| distance > 0)
+                .min()
+                .unwrap_or(10)
+        };
+        let nearest = ids().map(nearest_of).collect();
+        Self {
+            host,
+            packages,
+            nearest,
+        }
+    }
+
+    /// `None` within a package; otherwise the distance against that of the nearest other package, in thousandths.
+    fn between(&self, a: NodeId, b: NodeId) -> Option<i64> {
+        let [mine, theirs] = [a, b].map(|node| self.packages[node.index()]);
+        if a == b || mine.is_some() && mine == theirs {
+            return None;
+        }
+        Some((1000 * beyond(self.host, a, b) / self.nearest[a.index()]).clamp(1000, 4000))
+    }
+
+    /// Extra latency between LLCs of two nodes, in ns.
+    fn typical_ns(&self, a: usize, b: usize) -> i64 {
+        let [a, b] = [a, b].map(|index| NodeId(small(index)));
+        match self.between(a, b) {
+            None if a == b => TYPICAL_NODE_NS,
+            None => TYPICAL_PACKAGE_NS,
+            Some(hops_permille) => TYPICAL_REMOTE_NS * hops_permille / 1000,
+        }
+    }
+
+    /// Extra latency of memory against local memory, in thousandths.
+    fn extra_dram(&self, cpu: usize, memory: usize) -> i64 {
+        let [cpu, memory] = [cpu, memory].map(|index| NodeId(small(index)));
+        let known = self.host.latency.as_ref();
+        let ratio = known.and_then(|known| Some(known.dram_remote_ns? / known.dram_local_ns?));
+        let remote = ratio.map_or(TYPICAL_REMOTE_DRAM, |ratio| {
+            rounded((ratio - 1.0) * 1000.0).max(0)
+        });
+        match self.between(cpu, memory) {
+            None if cpu == memory => 0,
+            None => SIBLING_DRAM.min(remote),
+            Some(hops_permille) => remote * hops_permille / 1000,
+        }
     }
 }
 
-fn extra_dram(host: &Host, cpu: usize, memory: usize) -> i64 {
-    let [cpu, memory] = [cpu, memory].map(|index| NodeId(small(index)));
-    let known = host.latency.as_ref();
-    let ratio = known.and_then(|known| Some(known.dram_remote_ns? / known.dram_local_ns?));
-    let remote = ratio.map_or(TYPICAL_REMOTE_DRAM, |ratio| {
-        rounded((ratio - 1.0) * 1000.0).max(0)
-    });
-    match remoteness(host, cpu, memory) {
-        None if cpu == memory => 0,
-        None => SIBLING_DRAM.min(remote),
-        Some(hops_permille) => remote * hops_permille / 1000,
-    }
-}
-
-/// `None` within a package; otherwise the distance against that of the nearest other package, in thousandths.
-fn remoteness(host: &Host, a: NodeId, b: NodeId) -> Option<i64> {
-    let package = |node| host.package_of_node(node);
-    if a == b || package(a).is_some() && package(a) == package(b) {
-        return None;
-    }
-    let beyond = |other: NodeId| i64::from(host.distance(a, other)) - 10;
-    let others = (0..host.nodes.len())
-        .map(|index| NodeId(small(index)))
-        .filter(|&other| package(other) != package(a));
-    let nearest = others
-        .map(beyond)
-        .filter(|&distance| distance > 0)
-        .min()
-        .unwrap_or(10);
-    Some((1000 * beyond(b) / nearest).clamp(1000, 4000))
+fn beyond(host: &Host, a: NodeId, b: NodeId) -> i64 {
+    i64::from(host.distance(a, b)) - 10
 }
 
 #[expect(

@@ -1,5 +1,6 @@
 //! A fleet with every node as one domain: enough to choose a host, cheap enough to look at all of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::tenant::Scope;
@@ -20,11 +21,18 @@ pub(super) struct Coarse<'a> {
     vms: &'a [Vm],
     kinds: Vec<Kind>,
     hosts: Vec<CoarseHost>,
-    /// Hosts of placed VMs, by VM.
-    host_of: Vec<Option<usize>>,
-    /// VMs with the same label, by VM: those that keep apart, those that belong together.
-    apart: Vec<Vec<usize>>,
-    near: Vec<Vec<usize>>,
+    /// Labels of VMs that keep apart by host, by VM.
+    apart: Vec<Option<usize>>,
+    /// Labels of VMs that belong together, by VM.
+    near: Vec<Option<usize>>,
+    held: Held,
+}
+
+/// How many VMs of each label a host has: by label, then by host.
+#[derive(Debug, Clone, Default)]
+struct Held {
+    apart: Vec<BTreeMap<usize, u32>>,
+    near: Vec<BTreeMap<usize, u32>>,
 }
 
 /// Hosts that are alike, with what each VM is to them.
@@ -34,9 +42,15 @@ struct Kind {
     needs: Vec<Need>,
 }
 
-/// A host, and what is left of it.
+/// What [`Coarse::restore`] brings back.
+#[derive(Debug)]
+pub(super) struct Saved {
+    hosts: Vec<CoarseHost>,
+    held: Held,
+}
+
 #[derive(Debug, Clone)]
-pub(super) struct CoarseHost {
+struct CoarseHost {
     kind: usize,
     nodes: Vec<CoarseNode>,
 }
@@ -76,14 +90,23 @@ impl<'a> Coarse<'a> {
                 nodes: kinds[kind].1.nodes.clone(),
             });
         }
+        let scoped = |vm: &'a Vm| {
+            vm.apart
+                .as_ref()
+                .filter(|apart| apart.scope == Scope::Host)
+                .map(|apart| apart.label.as_str())
+        };
+        let (apart, n_apart) = labelled(vms, scoped);
+        let (near, n_near) = labelled(vms, |vm| vm.near.as_deref());
         Self {
             kinds: kinds.into_iter().map(|(_, kind)| kind).collect(),
             hosts,
-            host_of: vec![None; vms.len()],
-            apart: sharing(vms, |vm| {
-                vm.apart.as_ref().map(|apart| apart.label.as_str())
-            }),
-            near: sharing(vms, |vm| vm.near.as_deref()),
+            held: Held {
+                apart: vec![BTreeMap::new(); n_apart],
+                near: vec![BTreeMap::new(); n_near],
+            },
+            apart,
+            near,
             vms,
         }
     }
@@ -113,23 +136,30 @@ impl<'a> Coarse<'a> {
 
     /// What a VM adds on a host; `None` when it does not fit.
     pub(super) fn cost(&self, vm: usize, host: usize) -> Option<i64> {
-        let clash = |other: &usize| self.host_of[*other] == Some(host);
-        let apart = self.vms[vm].apart.as_ref();
-        if apart.is_some_and(|apart| apart.scope == Scope::Host) && self.apart[vm].iter().any(clash)
-        {
+        if self.apart[vm].is_some_and(|label| self.held.apart[label].contains_key(&host)) {
             return None;
         }
-        let away = self.near[vm]
-            .iter()
-            .filter(|other| self.host_of[**other].is_some_and(|theirs| theirs != host))
-            .count();
+        let away = self.near[vm].map_or(0, |label| {
+            let others = self.held.near[label]
+                .iter()
+                .filter(|(theirs, _)| **theirs != host);
+            others.map(|(_, n)| i64::from(*n)).sum()
+        });
         let (_, cost) = self.seat(vm, host)?;
-        Some(cost + i64::try_from(away).unwrap_or(0) * PARTNER_AWAY)
+        Some(cost + away * PARTNER_AWAY)
     }
 
     /// Puts a VM on a host that takes it.
     pub(super) fn put(&mut self, vm: usize, host: usize) {
-        self.host_of[vm] = Some(host);
+        let labels = [
+            (self.apart[vm], &mut self.held.apart),
+            (self.near[vm], &mut self.held.near),
+        ];
+        for (label, held) in labels {
+            if let Some(label) = label {
+                *held[label].entry(host).or_default() += 1;
+            }
+        }
         let Some((choice, _)) = self.seat(vm, host) else {
             return;
         };
@@ -146,13 +176,23 @@ impl<'a> Coarse<'a> {
     }
 
     /// What may be restored later: what hosts hold, and who is where.
-    pub(super) fn save(&self) -> (Vec<CoarseHost>, Vec<Option<usize>>) {
-        (self.hosts.clone(), self.host_of.clone())
+    pub(super) fn save(&self) -> Saved {
+        Saved {
+            hosts: self.hosts.clone(),
+            held: self.held.clone(),
+        }
     }
 
     /// Undoes everything since.
-    pub(super) fn restore(&mut self, (hosts, host_of): (Vec<CoarseHost>, Vec<Option<usize>>)) {
-        (self.hosts, self.host_of) = (hosts, host_of);
+    pub(super) fn restore(&mut self, saved: Saved) {
+        (self.hosts, self.held) = (saved.hosts, saved.held);
+    }
+
+    /// Takes a host's VMs out of the books of labels, as when it fails.
+    pub(super) fn forget_host(&mut self, host: usize) {
+        for held in self.held.apart.iter_mut().chain(&mut self.held.near) {
+            held.remove(&host);
+        }
     }
 
     /// Why no host takes a VM.
@@ -286,20 +326,16 @@ fn need(vm: &Vm, host: &Host, site: &Site) -> Need {
     }
 }
 
-/// The other VMs with the same label, by VM.
-fn sharing<'a>(vms: &'a [Vm], label: impl Fn(&'a Vm) -> Option<&'a str>) -> Vec<Vec<usize>> {
-    let mut members: std::collections::BTreeMap<&str, Vec<usize>> =
-        std::collections::BTreeMap::new();
-    for (index, vm) in vms.iter().enumerate() {
-        if let Some(label) = label(vm) {
-            members.entry(label).or_default().push(index);
-        }
-    }
-    let mut others = vec![Vec::new(); vms.len()];
-    for group in members.values() {
-        for &vm in group {
-            others[vm] = group.iter().copied().filter(|other| *other != vm).collect();
-        }
-    }
-    others
+/// The label of each VM as a number, and how many there are.
+fn labelled<'a>(
+    vms: &'a [Vm],
+    label: impl Fn(&'a Vm) -> Option<&'a str>,
+) -> (Vec<Option<usize>>, usize) {
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    let numbered = vms.iter().map(|vm| {
+        let next = known.len();
+        label(vm).map(|label| *known.entry(label).or_insert(next))
+    });
+    let numbers = numbered.collect();
+    (numbers, known.len())
 }

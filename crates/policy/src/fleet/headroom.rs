@@ -68,6 +68,7 @@ pub fn losses(members: &[Member], vms: &[Vm], fleet: &FleetPlan) -> Vec<Loss> {
 
 fn loss(coarse: &mut Coarse, failing: usize, held: &HostPlan) -> Loss {
     let whole = coarse.save();
+    coarse.forget_host(failing);
     let mut homeless = Vec::new();
     let mut more_cost = 0;
     for vm in held.vms.iter().map(|vm| vm.index()) {

@@ -88,7 +88,7 @@ fn seat_of(state: &State, now: &Snapshot, vm: usize) -> Option<(Seat, bool)> {
             mib: home.mib,
         })
         .collect();
-    let system = now.placement.system.iter().find(|home| home.vm == id(vm));
+    let system = now.placement.system_of(id(vm));
     seat.system = system.and_then(|home| state.problem.site.domain_of(home.llc, home.node, false));
     let placed: u32 = seat.pieces.iter().map(|piece| piece.size).sum();
     let is_whole = placed == tenant.vcpus && (tenant.system.is_none() || seat.system.is_some());

@@ -86,8 +86,9 @@ fn best_offer(
 ) -> Option<Offer> {
     let mut best: Option<Offer> = None;
     let mut prices = Prices::default();
-    for memory in view::memories(state, vm, cell, earlier) {
-        let view = View::new(state, vm, (cell, earlier), memory);
+    let homes = view::homes(state, vm, earlier);
+    for memory in view::memories(state, vm, cell, &homes) {
+        let view = View::new(state, vm, (cell, earlier), (memory, &homes));
         let first = fewest(state, &view);
         best = better(state, &view, &mut prices, (&first, effort.anchors), best);
         if crowds(state, &view, best.as_ref()) {
@@ -208,6 +209,8 @@ struct Prices {
     by_size: Vec<(u32, Vec<i64>)>,
 }
 
+/// A price that was not computed yet.
+const UNKNOWN: i64 = i64::MIN;
 /// The price of a domain where a piece does not fit.
 const NO_ROOM: i64 = i64::MAX;
 
@@ -215,12 +218,17 @@ impl Prices {
     /// Computes what is missing for a split. None of the cell's pieces may sit meanwhile.
     fn prepare(&mut self, state: &State, view: &View, split: &Split) {
         for &(size, _) in split {
-            if self.by_size.iter().all(|(known, _)| *known != size) {
-                let domains = 0..count(state.problem.site.domains.len());
-                let row = domains
-                    .map(|domain| load_price(state, view, 0, size, domain))
-                    .collect();
-                self.by_size.push((size, row));
+            let known = self.by_size.iter().position(|(known, _)| *known == size);
+            let index = known.unwrap_or_else(|| {
+                self.by_size
+                    .push((size, vec![UNKNOWN; state.problem.site.domains.len()]));
+                self.by_size.len() - 1
+            });
+            let row = &mut self.by_size[index].1;
+            for &domain in &view.domains {
+                if row[domain as usize] == UNKNOWN {
+                    row[domain as usize] = load_price(state, view, 0, size, domain);
+                }
             }
         }
     }
@@ -271,10 +279,8 @@ fn fill(
         };
         state.load(view.vm, domain, i64::from(size));
         let weight = i64::from(size) * state.tenant(view.vm).per_pair_ns;
-        state
-            .problem
-            .site
-            .add_extra_ns(domain, view.home, weight, &mut unit);
+        let site = &state.problem.site;
+        site.add_extra_ns(domain, view.home, weight, (&view.domains, &mut unit));
         match pieces
             .iter_mut()
             .find(|piece| block == FREE && piece.domain == domain)

@@ -56,10 +56,7 @@ pub(super) fn swap(state: &mut State, a: usize, b: usize) -> bool {
             };
             state.evaluations += 3 * PRICE;
             state.put(a, mine.clone());
-            let may = theirs
-                .pieces
-                .iter()
-                .all(|piece| state.fits(b, piece.domain, 0, piece.size));
+            let may = state.seat_fits(b, &theirs);
             let cost = state.cost + state.quote(b, &theirs);
             state.take(a);
             if may && cost < best.as_ref().map_or(price, |(least, _, _)| *least) {
@@ -97,9 +94,7 @@ fn shifted(
     (index, size, domain): (usize, u32, u32),
 ) -> Option<Seat> {
     let piece = seat.pieces[index];
-    let on_domain = seat.pieces.iter().filter(|other| other.domain == domain);
-    let own: u32 = on_domain.map(|other| other.size).sum();
-    if piece.domain == domain || !state.fits(vm, domain, own, size) {
+    if piece.domain == domain || state.tenant(vm).caps[domain as usize] == 0 {
         return None;
     }
     let mut changed = seat.clone();
@@ -119,7 +114,7 @@ fn shifted(
         None => changed.pieces.push(target),
     }
     changed.pieces.retain(|piece| piece.size > 0);
-    Some(changed)
+    state.seat_fits(vm, &changed).then_some(changed)
 }
 
 /// The seat with the memory of one cell on one other node that has room for all of it.

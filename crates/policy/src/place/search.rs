@@ -18,7 +18,9 @@ pub(super) struct Patience {
 
 /// The search ends within one part in so many of what cannot be undercut.
 const GOOD_ENOUGH: i64 = 1000;
-/// Draws of three VMs that may fail for each VM before the search gives up.
+/// VMs that are asked to make room for one that found none.
+const SQUEEZED: usize = 32;
+/// Draws of some VMs that may fail for each VM before the search gives up.
 const IDLE_DRAWS: usize = 50;
 
 /// A search over VMs that may sit anywhere.
@@ -60,15 +62,8 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> 
     search.polish();
     search.settle();
     search.regroup_drawn();
-    // A VM that found no place at first may find one after the others have moved.
-    left_out.retain(|&vm| {
-        let seat = best_seat(search.state, vm, Effort::THOROUGH);
-        let is_out = seat.is_none();
-        if let Some(seat) = seat {
-            search.state.put(vm, seat);
-        }
-        is_out
-    });
+    let others = search.vms.clone();
+    left_out.retain(|&vm| !squeeze_in(search.state, vm, &others));
     // The end is always a placement that no VM would leave by itself, so that the next plan leaves it alone.
     search.vms = vms
         .iter()
@@ -169,7 +164,7 @@ impl Search<'_, '_> {
     fn polish(&mut self) {
         let n = self.vms.len();
         let mut gained = true;
-        while gained && !self.is_spent() {
+        while gained {
             gained = false;
             for position in 0..n {
                 while !self.is_spent()
@@ -180,7 +175,10 @@ impl Search<'_, '_> {
                 }
             }
             for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
-                if !self.is_spent() && (self.presses(a) || self.presses(b)) {
+                if self.is_spent() {
+                    return;
+                }
+                if self.presses(a) || self.presses(b) {
                     gained |= polish::swap(self.state, self.vms[a], self.vms[b]);
                 }
             }
@@ -211,6 +209,8 @@ impl Search<'_, '_> {
         let mut sequence = Sequence(0x9E37_79B9_7F4A_7C15);
         let mut idle = 0;
         while n >= 2 && !self.is_spent() && idle < IDLE_DRAWS * n {
+            // Looking at all VMs is work, too.
+            self.state.evaluations += n as u64;
             let pressing: Vec<usize> = (0..n).filter(|&position| self.presses(position)).collect();
             if pressing.is_empty() {
                 return;
@@ -288,6 +288,47 @@ impl Search<'_, '_> {
             }
         }
     }
+}
+
+/// Seats a VM that found no place: as things are now, or first, before those it keeps apart from, or before any one of
+/// the smallest others.
+fn squeeze_in(state: &mut State, vm: usize, others: &[usize]) -> bool {
+    let label = state.tenant(vm).apart.map(|(label, _)| label);
+    let is_mate = |other: &usize| {
+        label.is_some() && state.tenant(*other).apart.map(|(label, _)| label) == label
+    };
+    let mates: Vec<usize> = others.iter().copied().filter(is_mate).collect();
+    if seat_before(state, vm, &[]) || !mates.is_empty() && seat_before(state, vm, &mates) {
+        return true;
+    }
+    others
+        .iter()
+        .rev()
+        .take(SQUEEZED)
+        .any(|&other| seat_before(state, vm, &[other]))
+}
+
+/// Takes VMs out, seats `vm`, and them again. Undoes everything when one of them finds no place.
+fn seat_before(state: &mut State, vm: usize, others: &[usize]) -> bool {
+    let old: Vec<Seat> = others.iter().map(|&other| state.take(other)).collect();
+    let mut seated = Vec::with_capacity(others.len() + 1);
+    for &next in [vm].iter().chain(others) {
+        let Some(seat) = best_seat(state, next, Effort::THOROUGH) else {
+            break;
+        };
+        state.put(next, seat);
+        seated.push(next);
+    }
+    if seated.len() == others.len() + 1 {
+        return true;
+    }
+    for &vm in &seated {
+        state.take(vm);
+    }
+    for (&other, seat) in others.iter().zip(old) {
+        state.put(other, seat);
+    }
+    false
 }
 
 /// Takes VMs out and seats them in the given order; keeps the outcome if it costs less.

@@ -46,6 +46,8 @@ pub(super) struct State<'a> {
     pub(super) seats: Vec<Seat>,
     /// Where VMs were before; empty seats for those that arrive.
     pub(super) before: Vec<Seat>,
+    /// Cores wanted of each node, in thousandths.
+    pub(super) node_demand: Vec<i64>,
     /// Memory that is still free, by node; `None` means unknown.
     pub(super) free_mib: Vec<Option<u64>>,
     /// Cost of everything that sits, in nano-vCPU.
@@ -81,6 +83,7 @@ impl<'a> State<'a> {
                 .iter()
                 .map(|node| node.memory_mib)
                 .collect(),
+            node_demand: vec![0; problem.site.nodes.len()],
             domains: vec![Use::default(); problem.site.domains.len()],
             is_plain: problem
                 .tenants
@@ -223,6 +226,21 @@ impl<'a> State<'a> {
         own + vcpus <= self.tenant(vm).caps[domain as usize] && self.is_free_for(vm, domain, vcpus)
     }
 
+    /// Whether a VM that does not sit may have a seat: all its pieces together, and its system threads.
+    pub(super) fn seat_fits(&self, vm: usize, seat: &Seat) -> bool {
+        first_on_domain(seat).all(|piece| {
+            let on_domain = seat
+                .pieces
+                .iter()
+                .filter(|other| other.domain == piece.domain);
+            let vcpus = on_domain.map(|other| other.size).sum();
+            let fits = self.fits(vm, piece.domain, 0, vcpus);
+            let used = self.domains[piece.domain as usize].dedicated + vcpus;
+            let crowds_out = self.tenant(vm).dedicated && seat.system == Some(piece.domain);
+            fits && !(crowds_out && used >= self.problem.site.domains[piece.domain as usize].cores)
+        })
+    }
+
     /// The same for vCPUs that are there already, which may stay where they would not be put.
     pub(super) fn may_stay(&self, vm: usize, domain: u32, own: u32, vcpus: u32) -> bool {
         own + vcpus <= self.tenant(vm).stays[domain as usize] && self.is_free_for(vm, domain, vcpus)
@@ -252,13 +270,6 @@ impl<'a> State<'a> {
         u32::try_from(vcpus)
             .unwrap_or(u32::MAX)
             .min(tenant.caps[domain as usize])
-    }
-
-    /// Demand on a domain in milli-CPU.
-    pub(super) fn demand(&self, domain: u32) -> i64 {
-        self.domains[domain as usize]
-            .load
-            .of(weights::Resource::Cores)
     }
 
     /// What all load would cost on one domain with the room of all of them, at the lowest price any of them asks.
@@ -319,6 +330,8 @@ impl<'a> State<'a> {
     fn add_load(&mut self, domain: u32, load: &Load, times: i64) {
         let used = &mut self.domains[domain as usize];
         used.load.add(load, times);
+        let node = self.problem.site.domains[domain as usize].node;
+        self.node_demand[node.index()] += load.of(weights::Resource::Cores) * times;
         let cost = self.hinges[domain as usize].cost(&used.load);
         self.cost += cost - used.cost;
         used.cost = cost;

@@ -321,6 +321,39 @@ fn a_dedicated_vm_does_not_touch_a_reserved_sibling() {
     assert_eq!(plan.refused, []);
 }
 
+/// Spread over all LLCs, the first would leave nothing to the second.
+#[test]
+fn vms_that_keep_apart_leave_room_for_each_other() {
+    let host = machine(1, 1, 4, 4, 1);
+    let vms = changed(&[8, 4], |vm| {
+        (vm.bandwidth, vm.sharing) = (Intensity::High, Intensity::Low);
+        vm.apart = Some(Apart {
+            label: "x".to_owned(),
+            scope: Scope::Llc,
+        });
+    });
+    let plan = plan(&host, &vms);
+    assert_eq!(plan.refused, []);
+}
+
+/// Reservations of all pieces of a VM count, also when small changes are tried.
+#[test]
+fn reservations_are_kept() {
+    let host = machine(1, 1, 4, 4, 1);
+    let vms = changed(&[8, 4, 4], |vm| vm.reservation = vm.vcpus * 1000);
+    let plan = plan(&host, &vms);
+    assert_eq!(plan.refused, []);
+    let on = |llc: u32| {
+        plan.placement
+            .groups
+            .iter()
+            .filter(|group| group.llc.0 == llc)
+            .map(|group| group.vcpus.len())
+            .sum::<usize>()
+    };
+    assert_eq!((0..4).map(on).collect::<Vec<_>>(), [4; 4]);
+}
+
 #[test]
 fn isolated_cpus_are_for_dedicated_vms_only() {
     let mut host = machine(1, 1, 2, 4, 1);

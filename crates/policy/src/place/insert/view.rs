@@ -39,11 +39,11 @@ impl View {
         state: &State,
         vm: usize,
         (cell, earlier): (usize, &Seat),
-        memory: Vec<Memory>,
+        (memory, homes): (Vec<Memory>, &[NodeId]),
     ) -> Self {
         let (tenant, site) = (state.tenant(vm), &state.problem.site);
         let index = count(cell);
-        let domains = domains(state, vm, &memory);
+        let domains = domains(state, vm, &memory, homes);
         let mut unit = vec![0; site.domains.len()];
         for &domain in &domains {
             let far =
@@ -152,7 +152,12 @@ impl View {
 
 /// The ways to give a cell memory: where it is already, and each home node with the nearest ones behind it. A cell
 /// without memory has one way: none.
-pub(super) fn memories(state: &State, vm: usize, cell: usize, earlier: &Seat) -> Vec<Vec<Memory>> {
+pub(super) fn memories(
+    state: &State,
+    vm: usize,
+    cell: usize,
+    homes: &[NodeId],
+) -> Vec<Vec<Memory>> {
     let index = count(cell);
     let mib = state.tenant(vm).cells[cell].memory_mib;
     if mib == 0 {
@@ -173,7 +178,7 @@ pub(super) fn memories(state: &State, vm: usize, cell: usize, earlier: &Seat) ->
     {
         ways.push(stay);
     }
-    for home in homes(state, vm, earlier) {
+    for &home in homes {
         let way = allot(state, index, mib, home);
         if let Some(way) = way.filter(|way| !ways.contains(way)) {
             ways.push(way);
@@ -217,27 +222,22 @@ fn allot(state: &State, cell: u32, mib: u64, home: NodeId) -> Option<Vec<Memory>
 
 /// Nodes that may be a cell's home: all on small hosts; otherwise those with most room, and those the VM has a reason
 /// to be on.
-fn homes(state: &State, vm: usize, earlier: &Seat) -> Vec<NodeId> {
+pub(super) fn homes(state: &State, vm: usize, earlier: &Seat) -> Vec<NodeId> {
     let (tenant, site) = (state.tenant(vm), &state.problem.site);
     let may = |node: &NodeId| {
         let own = site.nodes[node.index()].domains.iter();
         own.copied().any(|domain| tenant.caps[domain as usize] > 0)
     };
-    let all = (0..count(site.nodes.len())).map(NodeId);
-    let mut nodes: Vec<NodeId> = all
-        .filter(|node| !site.nodes[node.index()].domains.is_empty() && may(node))
-        .collect();
-    if nodes.len() <= SMALL_NODES {
+    let mut nodes: Vec<NodeId> = site.home_nodes.iter().copied().filter(may).collect();
+    if site.home_nodes.len() <= SMALL_NODES || nodes.len() <= HOMES {
         return nodes;
     }
-    let room = |node: &NodeId| -> i64 {
-        let own = site.nodes[node.index()].domains.iter();
-        own.map(|&domain| {
-            (i64::from(site.domains[domain as usize].cores) * 1000 - state.demand(domain)).max(0)
-        })
-        .sum()
+    let room = |node: &NodeId| {
+        i64::from(site.nodes[node.index()].cores) * 1000 - state.node_demand[node.index()]
     };
-    nodes.sort_by_cached_key(|node| (std::cmp::Reverse(room(node)), *node));
+    nodes.select_nth_unstable_by_key(HOMES - 1, |node| {
+        (std::cmp::Reverse(room(node).max(0)), *node)
+    });
     nodes.truncate(HOMES);
     let node_of = |piece: &Piece| site.domains[piece.domain as usize].node;
     nodes.extend(
@@ -257,28 +257,22 @@ fn homes(state: &State, vm: usize, earlier: &Seat) -> Vec<NodeId> {
 }
 
 /// Domains worth looking at: all on small hosts; otherwise those of the homes, and all if these are not enough.
-fn domains(state: &State, vm: usize, memory: &[Memory]) -> Vec<u32> {
+fn domains(state: &State, vm: usize, memory: &[Memory], homes: &[NodeId]) -> Vec<u32> {
     let (tenant, site) = (state.tenant(vm), &state.problem.site);
     let may = |domain: &u32| tenant.caps[*domain as usize] > 0;
     let all = || (0..count(site.domains.len())).filter(may);
-    if site
-        .nodes
-        .iter()
-        .filter(|node| !node.domains.is_empty())
-        .count()
-        <= SMALL_NODES
-    {
+    if site.home_nodes.len() <= SMALL_NODES {
         return all().collect();
     }
-    let mut nodes = homes(state, vm, &state.before[vm]);
-    nodes.extend(memory.iter().map(|home| home.node));
+    let mut nodes: Vec<NodeId> = homes
+        .iter()
+        .copied()
+        .chain(memory.iter().map(|home| home.node))
+        .collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut near: Vec<u32> = nodes
-        .iter()
-        .flat_map(|node| site.nodes[node.index()].domains.clone())
-        .filter(may)
-        .collect();
+    let of_node = |node: &NodeId| site.nodes[node.index()].domains.iter().copied();
+    let mut near: Vec<u32> = nodes.iter().flat_map(of_node).filter(may).collect();
     if tenant.dedicated {
         near.extend(all().filter(|domain| site.domains[*domain as usize].isolated));
     }
