@@ -65,7 +65,7 @@ impl Placement {
         }
         check_vcpus(self, vms, &mut wrong);
         check_cpus(self, host, vms, reserve, &mut wrong);
-        check_dedicated(self, host, vms, &mut wrong);
+        check_dedicated(self, host, vms, reserve, &mut wrong);
         check_memory(self, host, reserve, &mut wrong);
         wrong
     }
@@ -149,7 +149,13 @@ fn check_cpus(
 }
 
 /// Cores of dedicated VMs belong to one vCPU each, and to no other VM.
-fn check_dedicated(placement: &Placement, host: &Host, vms: &[Vm], wrong: &mut Vec<Finding>) {
+fn check_dedicated(
+    placement: &Placement,
+    host: &Host,
+    vms: &[Vm],
+    reserve: &Reserve,
+    wrong: &mut Vec<Finding>,
+) {
     if !vms.iter().any(|vm| vm.dedicated) {
         return;
     }
@@ -171,7 +177,8 @@ fn check_dedicated(placement: &Placement, host: &Host, vms: &[Vm], wrong: &mut V
     for group in dedicated {
         let cores = cores_of(&group.cpus);
         let taken = cores.iter().any(|&core| owner[core as usize].is_some());
-        if taken || cores.len() < group.vcpus.len() {
+        let halved = |core: &u32| host.cores[*core as usize].cpus.intersects(&reserve.cpus);
+        if taken || cores.len() < group.vcpus.len() || cores.iter().any(halved) {
             let name = &vms[group.vm.index()].name;
             let text = format!(
                 "{name} is dedicated, but vCPUs {} have no whole cores of their own",

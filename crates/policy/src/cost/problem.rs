@@ -211,19 +211,18 @@ struct Rooms {
 
 impl Rooms {
     fn new(site: &Site) -> Self {
-        let of = |dedicated: bool| {
-            let may = move |domain: &&super::site::Domain| dedicated || !domain.isolated;
-            let table = |count: fn(&super::site::Domain) -> u32| -> Arc<[u32]> {
-                site.domains
-                    .iter()
-                    .map(|domain| if may(&domain) { count(domain) } else { 0 })
-                    .collect()
-            };
-            [table(|domain| domain.cores), table(|domain| domain.threads)]
-        };
+        type Count = fn(&super::site::Domain) -> u32;
+        let table = |count: Count| -> Arc<[u32]> { site.domains.iter().map(count).collect() };
+        let unless_isolated: [Count; 2] = [
+            |domain| if domain.isolated { 0 } else { domain.cores },
+            |domain| if domain.isolated { 0 } else { domain.threads },
+        ];
         Self {
-            shared: of(false),
-            dedicated: of(true),
+            shared: unless_isolated.map(table),
+            dedicated: [
+                table(|domain| domain.whole_cores),
+                table(|domain| domain.threads),
+            ],
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Domain {
     pub cpus: CpuSet,
     /// Cores with a usable CPU.
     pub cores: u32,
+    /// Those of them that have all their CPUs here: none is reserved for the host, or in another domain.
+    pub whole_cores: u32,
     /// Those of them of the fastest kind.
     pub fast_cores: u32,
     /// Usable threads.
@@ -357,6 +359,8 @@ fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
             let fast = cores
                 .iter()
                 .filter(|core| host.cores[core.index()].efficiency == best_kind);
+            let is_whole = |core: &&CoreId| host.cores[core.index()].cpus.is_subset(&cpus);
+            let whole_cores = small(cores.iter().filter(is_whole).count());
             let cache = &host.llcs[llc.index()];
             let link_mbs = link_mbs(host, llc, node, &cpus);
             let part = cache.size_bytes * cpus.len() as u64 / cache.cpus.len().max(1) as u64;
@@ -369,6 +373,7 @@ fn domains(host: &Host, reserve: &Reserve) -> Vec<Domain> {
                 package,
                 cpus,
                 cores,
+                whole_cores,
                 fast_cores,
                 threads,
                 cache_mib,

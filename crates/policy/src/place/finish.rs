@@ -232,6 +232,10 @@ fn core_choice(
     let choice_of = |core: CoreId| {
         let cpus = host.cores[core.index()].cpus.intersection(&place.cpus);
         let own = cpus.intersection(&allowed);
+        // A core whose other thread is reserved or in another domain is no whole core.
+        if cpus != host.cores[core.index()].cpus {
+            return None;
+        }
         let kept = own.intersection(&had).first();
         let is_slow = host.cores[core.index()].efficiency < best_kind;
         let cpu = kept.or(own.first())?;

@@ -256,7 +256,8 @@ impl<'a> State<'a> {
         let dedicated = used.dedicated + if tenant.dedicated { vcpus } else { 0 };
         let shared = used.shared > 0 || !tenant.dedicated;
         let reserved = used.reserved + tenant.reservation * i64::from(vcpus);
-        dedicated + u32::from(shared && dedicated > 0) <= place.cores
+        dedicated <= place.whole_cores.max(used.dedicated)
+            && dedicated + u32::from(shared && dedicated > 0) <= place.cores
             && (reserved == 0 || reserved <= capacity(place.cores, place.threads))
             && self.keeps_apart(vm, domain)
     }

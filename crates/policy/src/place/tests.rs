@@ -303,11 +303,9 @@ fn dedicated_vms_have_cores_of_their_own_and_system_threads_do_not_run_there() {
 }
 
 #[test]
-fn a_dedicated_vm_does_not_touch_a_reserved_sibling() {
+fn a_core_with_a_reserved_sibling_is_no_whole_core() {
     let host = machine(1, 1, 2, 2, 2);
-    let mut vms = vms(&[2, 2]);
-    vms[0].dedicated = true;
-    vms[1].dedicated = true;
+    let vms = changed(&[2, 1, 1], |vm| vm.dedicated = vm.name != "C");
     let reserve = Reserve {
         cpus: "0".parse().unwrap(),
         memory_mib: vec![],
@@ -318,7 +316,12 @@ fn a_dedicated_vm_does_not_touch_a_reserved_sibling() {
         reserve.clone(),
     ));
     assert_eq!(plan.placement.check(&host, &vms, &reserve), []);
-    assert_eq!(plan.refused, []);
+    assert_eq!(draw(&host, &vms, &plan.placement), "B1 C1|A2");
+    assert_eq!(
+        plan.placement.groups_of(VmId(2))[0].cpus.to_string(),
+        "4",
+        "all that is left beside CPU 0"
+    );
 }
 
 /// Spread over all LLCs, the first would leave nothing to the second.

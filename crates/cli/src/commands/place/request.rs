@@ -210,7 +210,7 @@ fn number_of_hosts(text: &str) -> Result<u32, Failure> {
 fn read_policies(typed: &[String], stated: &[String]) -> Result<Vec<Box<dyn Policy>>, Failure> {
     let names = if typed.is_empty() { stated } else { typed };
     if names.is_empty() {
-        return Ok(vec![Box::new(policy::place::Best)]);
+        return Ok(vec![Box::new(policy::place::PatientBest)]);
     }
     let mut found: Vec<Box<dyn Policy>> = Vec::new();
     for name in names {

@@ -82,6 +82,7 @@ fn alone(run: &Run) -> String {
     let cost = &run.metrics.cost;
     let largest = metrics::difference(&Cost::default(), cost);
     match list(&largest).as_str() {
+        "" if run.metrics.placed == 0 => format!("{} places no VM.", run.policy),
         "" => format!("{} loses no work worth naming.", run.policy),
         terms => format!(
             "{} loses {} vCPUs of work, most to: {terms}.",
