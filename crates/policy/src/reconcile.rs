@@ -37,6 +37,26 @@ pub enum StepError<E> {
     Unsound(Vec<Finding>),
 }
 
+impl<E: std::fmt::Display> std::fmt::Display for StepError<E> {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Machine(error) => {
+                write!(out, "the machine could not be read or changed: {error}")
+            }
+            Self::Unsound(wrong) => {
+                let first = wrong.first().map_or("", |finding| finding.text.as_str());
+                write!(
+                    out,
+                    "the plan does not hold together and was not applied ({} findings): {first}",
+                    wrong.len()
+                )
+            }
+        }
+    }
+}
+
+impl<E: std::error::Error> std::error::Error for StepError<E> {}
+
 /// One round: observes, plans, checks the plan and applies it, if it changes anything.
 ///
 /// # Errors
