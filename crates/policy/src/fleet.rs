@@ -12,6 +12,8 @@
 
 mod coarse;
 mod headroom;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

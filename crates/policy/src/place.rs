@@ -45,7 +45,7 @@ use state::State;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Best;
 
-/// The same policy for planning: it searches a hundred times as long before it is content.
+/// The same policy for planning: it searches some hundred times as long before it is content.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PatientBest;
 
@@ -57,7 +57,7 @@ const QUICK: Patience = Patience {
 /// What it may spend on a plan for people.
 const PATIENT: Patience = Patience {
     search: 4_000_000,
-    per_vm: 10_000,
+    per_vm: 1000,
 };
 
 impl Policy for Best {

@@ -47,7 +47,7 @@ impl Affinity {
 
 impl Placement {
     /// Everything that must not be: vCPUs placed twice or not at all (of VMs that are placed), CPUs that do not exist,
-    /// are reserved, isolated or outside a VM's hard affinity, homes that do not hold their CPUs' share, dedicated
+    /// are reserved, isolated or outside a VM's hard affinity, system threads without CPUs, dedicated
     /// cores that are shared, nodes with more memory handed out than they have. Empty when all is well.
     pub fn check(&self, host: &Host, vms: &[Vm], reserve: &Reserve) -> Vec<Finding> {
         let mut wrong = Vec::new();
@@ -65,6 +65,7 @@ impl Placement {
         }
         check_vcpus(self, vms, &mut wrong);
         check_cpus(self, host, vms, reserve, &mut wrong);
+        check_system(self, host, reserve, &mut wrong);
         check_dedicated(self, host, vms, reserve, &mut wrong);
         check_memory(self, host, reserve, &mut wrong);
         wrong
@@ -144,6 +145,21 @@ fn check_cpus(
                 "placement-affinity",
                 named("outside the VM's hard affinity"),
             ));
+        }
+    }
+}
+
+/// System threads need CPUs that exist and are not reserved. A VM's affinity is about its vCPUs.
+fn check_system(placement: &Placement, host: &Host, reserve: &Reserve, wrong: &mut Vec<Finding>) {
+    let all = host.cpuset();
+    for home in &placement.system {
+        if home.cpus.is_empty() || !home.cpus.is_subset(&all) || home.cpus.intersects(&reserve.cpus)
+        {
+            let text = format!(
+                "system threads of VM {} on CPUs {}: none, not there or reserved",
+                home.vm.0, home.cpus
+            );
+            wrong.push(Finding::error("placement-system", text));
         }
     }
 }

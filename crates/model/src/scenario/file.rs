@@ -38,7 +38,14 @@ pub fn read(text: &str) -> Result<Scenario, ScenarioError> {
         let (place, name) = (value.span(), key.get_ref().as_ref());
         match name {
             "host" => scenario.hosts.push(scalar(value)?),
-            "hosts" => scenario.hosts.extend(list(value)?),
+            "hosts" => {
+                let hosts = list(value)?;
+                if hosts.is_empty() {
+                    let message = "`hosts` names no host: name one, or leave it out to ask about this machine";
+                    return Err(ScenarioError::new(message, place));
+                }
+                scenario.hosts.extend(hosts);
+            }
             "policy" => scenario.policies = list(value)?,
             "reserve" => {
                 let set = list(value)?.join(",").parse();

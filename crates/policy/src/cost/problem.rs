@@ -16,6 +16,10 @@ use crate::plan::Snapshot;
 /// Two VMs are related when they wake each other more often than this each second (ESXi: `Cpu.CommRateThreshold`).
 const RELATED_PER_S: u32 = 500;
 
+/// VMs of one label after it that a VM is drawn to, in the order they are given: with more, each is drawn to its
+/// neighbours only, so that a label of thousands does not become millions of pairs.
+const NEAR_MOST: usize = 32;
+
 /// A snapshot prepared for placing.
 #[derive(Debug, Clone)]
 pub struct Problem {
@@ -184,7 +188,11 @@ fn tenant(
         per_extra_dram: demand * weights::stall_permille(vm.bandwidth) * PER_MILLI / 1_000_000,
         per_extra_device: demand * weights::DEVICE_PERMILLE * PER_MILLI / 1_000_000,
         device_nodes: device_nodes.collect(),
-        room: caps.iter().sum(),
+        room: if contradicts_itself(vm) {
+            0
+        } else {
+            caps.iter().sum()
+        },
         caps,
         stays: if vm.dedicated { cores } else { threads },
         soft: soft(vm, host, site),
@@ -193,6 +201,11 @@ fn tenant(
         dedicated: vm.dedicated,
         reservation: i64::from(vm.reservation / vm.vcpus.max(1)),
     }
+}
+
+/// Whether no place can satisfy a VM: more guaranteed than allowed.
+fn contradicts_itself(vm: &Vm) -> bool {
+    vm.limit.is_some_and(|limit| limit < vm.reservation)
 }
 
 /// Whether a VM's groups may be as wide as an LLC has threads, not only cores: it asks for that, it is wider than the
@@ -292,9 +305,9 @@ fn partners_by_label(vms: &[&Vm]) -> Vec<Vec<(VmId, i64)>> {
     }
     let mut partners = vec![Vec::new(); vms.len()];
     for group in members.values() {
-        let others = i64::try_from(group.len()).unwrap_or(i64::MAX) - 1;
+        let others = i64::try_from(group.len().min(2 * NEAR_MOST + 1)).unwrap_or(i64::MAX) - 1;
         for (index, &a) in group.iter().enumerate() {
-            for &b in &group[index + 1..] {
+            for &b in group[index + 1..].iter().take(NEAR_MOST) {
                 relate(&mut partners, vms, a, b, others);
             }
         }

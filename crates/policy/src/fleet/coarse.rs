@@ -11,6 +11,9 @@ use crate::cost::site::{Hinges, Site};
 use crate::cost::weights::{self, Load};
 use crate::group;
 
+/// What a vCPU loses by memory on another node: the stall share of [`Intensity::Mid`](model::tenant::Intensity) at a
+/// typical remote latency.
+const REMOTE_MEMORY: i64 = weights::VCPU / 1000 * 136;
 /// What a VM loses by a partner on another host: a round trip of 20 us (reference model 2.4: 15 to 20 us for a VM) at the
 /// price of [`weights::NEAR_PER_NS`], but never more than all its work.
 const PARTNER_AWAY: i64 = weights::VCPU;
@@ -165,13 +168,15 @@ impl<'a> Coarse<'a> {
         };
         let need = &self.kinds[self.hosts[host].kind].needs[vm];
         let is_dedicated = self.vms[vm].dedicated;
-        for (&(vcpus, mib), node) in need.cells.iter().zip(choice) {
-            let node = &mut self.hosts[host].nodes[node];
+        let mut drain: Vec<(usize, u64)> = Vec::with_capacity(need.cells.len());
+        for (&(vcpus, mib), node_index) in need.cells.iter().zip(choice) {
+            let node = &mut self.hosts[host].nodes[node_index];
             node.load.add(&need.load, i64::from(vcpus));
             node.dedicated += if is_dedicated { vcpus } else { 0 };
-            if let Some(free) = &mut node.free_mib {
-                *free = free.saturating_sub(mib);
-            }
+            drain.push((node_index, mib));
+        }
+        for (first, mib) in drain {
+            drain_memory(&mut self.hosts[host].nodes, first, mib);
         }
     }
 
@@ -223,42 +228,66 @@ impl<'a> Coarse<'a> {
         )
     }
 
-    /// A node for each cell, and what it adds.
+    /// A node for each cell, and what they add. Memory that a cell's node lacks comes from the others.
     fn seat(&self, vm: usize, host: usize) -> Option<(Vec<usize>, i64)> {
         let CoarseHost { kind, nodes } = &self.hosts[host];
         let need = &self.kinds[*kind].needs[vm];
-        if need.caps.iter().sum::<u32>() < self.vms[vm].vcpus {
+        let wanted: u64 = need.cells.iter().map(|(_, mib)| mib).sum();
+        let free: Option<u64> = nodes.iter().map(|node| node.free_mib).sum();
+        let whole: u32 = nodes
+            .iter()
+            .map(|node| node.cores.saturating_sub(node.dedicated))
+            .sum();
+        let is_narrow = need.caps.iter().sum::<u32>() < self.vms[vm].vcpus;
+        let lacks_cores = self.vms[vm].dedicated && whole < self.vms[vm].vcpus;
+        if is_narrow || lacks_cores || free.is_some_and(|free| free < wanted) {
             return None;
         }
         let mut choice: Vec<usize> = Vec::with_capacity(need.cells.len());
         let mut total = 0;
         for &(vcpus, mib) in &need.cells {
-            let add = |index: usize| {
+            let mine = |index: usize| {
+                choice
+                    .iter()
+                    .zip(&need.cells)
+                    .filter(move |(chosen, _)| **chosen == index)
+            };
+            let price = |index: usize| {
                 let node = &nodes[index];
-                let taken = choice.iter().filter(|&&other| other == index).count();
-                let mut more = node.load;
-                more.add(
-                    &need.load,
-                    i64::from(vcpus) * (1 + i64::try_from(taken).unwrap_or(0)),
-                );
-                node.hinges.cost(&more) - node.hinges.cost(&node.load)
+                let before: u32 = mine(index).map(|(_, (vcpus, _))| vcpus).sum();
+                let (mut without, mut with) = (node.load, node.load);
+                without.add(&need.load, i64::from(before));
+                with.add(&need.load, i64::from(before + vcpus));
+                let taken: u64 = mine(index).map(|(_, (_, mib))| mib).sum();
+                let is_short = node.free_mib.is_some_and(|free| free < mib + taken);
+                (
+                    is_short,
+                    node.hinges.cost(&with) - node.hinges.cost(&without),
+                    index,
+                )
             };
-            let fits = |index: &usize| {
-                let node = &nodes[*index];
-                let whole = !self.vms[vm].dedicated || node.dedicated + vcpus <= node.cores;
-                whole
-                    && need.caps[*index] > 0
-                    && node.free_mib.is_none_or(|free| free >= mib)
-                    && !choice.contains(index)
-            };
-            let (cost, index) = (0..nodes.len())
-                .filter(fits)
-                .map(|index| (add(index), index))
-                .min()?;
+            let usable = (0..nodes.len()).filter(|&index| need.caps[index] > 0);
+            let (is_short, cost, index) = usable.map(price).min()?;
             choice.push(index);
-            total += cost;
+            total += cost
+                + if is_short {
+                    REMOTE_MEMORY * i64::from(vcpus)
+                } else {
+                    0
+                };
         }
         Some((choice, total))
+    }
+}
+
+/// Takes memory from a node, and what it lacks from the others.
+fn drain_memory(nodes: &mut [CoarseNode], first: usize, mib: u64) {
+    let mut rest = mib;
+    for index in std::iter::once(first).chain((0..nodes.len()).filter(|&index| index != first)) {
+        if let Some(free) = &mut nodes[index].free_mib {
+            let taken = rest.min(*free);
+            (*free, rest) = (*free - taken, rest - taken);
+        }
     }
 }
 

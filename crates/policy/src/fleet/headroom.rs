@@ -6,6 +6,7 @@ use model::placement::VmId;
 use super::coarse::Coarse;
 use super::{FleetPlan, HostPlan, Member, are_twins, id, plan_host};
 use crate::cost::Term;
+use crate::cost::weights::effective_demand;
 
 /// How many more VMs of a kind fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +92,13 @@ fn loss(coarse: &mut Coarse, failing: usize, held: &HostPlan) -> Loss {
 
 /// The largest number that fits, found by doubling and halving: what fits once fits with fewer.
 fn room_on(member: &Member, vms: &[Vm], held: &HostPlan, wanted: &Vm) -> u32 {
-    let threads = u32::try_from(member.host.cpus.len()).unwrap_or(u32::MAX);
-    let (mut fits, mut fails) = (0, threads / wanted.vcpus.max(1) + 1);
+    // As many as have demand for all threads; idle ones count a twentieth of a CPU each.
+    let milli = 1000 * u64::try_from(member.host.cpus.len()).unwrap_or(u64::MAX / 1000);
+    let demand = u64::try_from(effective_demand(wanted.effective_load()))
+        .unwrap_or(0)
+        .max(50);
+    let most = milli / (demand * u64::from(wanted.vcpus.max(1))) + 1;
+    let (mut fits, mut fails) = (0, u32::try_from(most).unwrap_or(u32::MAX));
     while fails - fits > 1 {
         let middle = fits + (fails - fits) / 2;
         if do_fit(member, vms, held, wanted, middle) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::host::LlcId;
 use model::placement::{Placement, VmId};
-use model::{CpuSet, Reason};
+use model::{CpuSet, Reason, Vm};
 
 use super::id;
 use super::state::{FREE, Memory, Piece, Seat, State};
@@ -12,8 +12,8 @@ use crate::cost::evaluate::domain_of;
 use crate::cost::weights::{PER_MILLI, VCPU};
 use crate::plan::{Move, Moved, Snapshot};
 
-/// Seats the VMs where the snapshot says they are. Returns those whose place is gone (CPUs offline, affinity or host
-/// changed): they have to be seated anew.
+/// Seats the VMs where the snapshot says they are. Returns those whose place no longer fits (CPUs or memory gone, affinity
+/// or size changed): they have to be seated anew.
 pub(super) fn seat_placed(state: &mut State, now: &Snapshot) -> Vec<usize> {
     let mut displaced = Vec::new();
     for vm in 0..now.vms.len() {
@@ -91,7 +91,12 @@ fn seat_of(state: &State, now: &Snapshot, vm: usize) -> Option<(Seat, bool)> {
     let system = now.placement.system_of(id(vm));
     seat.system = system.and_then(|home| state.problem.site.domain_of(home.llc, home.node, false));
     let placed: u32 = seat.pieces.iter().map(|piece| piece.size).sum();
-    let is_whole = placed == tenant.vcpus && (tenant.system.is_none() || seat.system.is_some());
+    let mib: u64 = seat.memory.iter().map(|home| home.mib).sum();
+    let wanted: u64 = tenant.cells.iter().map(|cell| cell.memory_mib).sum();
+    let is_whole = placed == tenant.vcpus
+        && mib == wanted
+        && state.memory_fits(&seat)
+        && (tenant.system.is_none() || seat.system.is_some());
     Some((seat, is_whole))
 }
 
@@ -149,10 +154,11 @@ fn groups_reason(state: &State, now: &Snapshot, vm: usize, seat: &Seat) -> Reaso
     };
     let name = &now.vms[vm].vm.name;
     let n = tenant.vcpus;
-    if sizes.len() == 1 {
+    if let Some((&domain, _)) = sizes.first_key_value().filter(|_| sizes.len() == 1) {
+        let own_cap = tenant.caps[domain as usize].max(tenant.stays[domain as usize].min(n));
         return Reason::new(
             "one-llc",
-            format!("{name}: {n} vCPUs fit LLC {llcs}, which takes up to {widest}"),
+            format!("{name}: {n} vCPUs fit LLC {llcs}, which takes up to {own_cap}"),
         );
     }
     let farthest = farthest(state, seat);
@@ -160,11 +166,12 @@ fn groups_reason(state: &State, now: &Snapshot, vm: usize, seat: &Seat) -> Reaso
         "{name}: {n} vCPUs are {} groups of {each} on LLCs {llcs}",
         sizes.len()
     );
-    if sizes.len() > needed {
+    let is_free = tenant.cells.len() == 1 && tenant.cells[0].blocks.is_empty();
+    if is_free && sizes.len() > needed {
         return Reason::new(
             "more-llcs",
             format!(
-                "{what}; {needed} would hold them, but more cost less: room, cache or bandwidth"
+                "{what}; {needed} might hold them, but with what else runs there these cost less"
             ),
         );
     }
@@ -223,7 +230,7 @@ pub(super) fn displaced(now: &Snapshot, vm: usize) -> Reason {
     Reason::new(
         "place-gone",
         format!(
-            "{name}: its CPUs are no longer there for it (offline, reserved, or outside its affinity)"
+            "{name}: its place no longer fits it: CPUs or memory are gone, reserved or outside its affinity, or its size changed"
         ),
     )
 }
@@ -239,6 +246,15 @@ pub(super) fn refusal(state: &State, now: &Snapshot, vm: usize) -> Reason {
         return Reason::new(
             "no-vcpus",
             format!("{name} has no vCPUs: give it at least 1"),
+        );
+    }
+    if let Some(limit) = wanted.limit.filter(|limit| *limit < wanted.reservation) {
+        let reserved = wanted.reservation;
+        return Reason::new(
+            "reservation-above-limit",
+            format!(
+                "{name} reserves {reserved} milli-CPU but may use {limit}: raise the limit or lower the reservation"
+            ),
         );
     }
     if room == 0 && !wanted.hard.is_empty() {
@@ -271,6 +287,12 @@ pub(super) fn refusal(state: &State, now: &Snapshot, vm: usize) -> Reason {
             format!("{name} needs {need} MiB of memory; {free} MiB are free"),
         );
     }
+    taken(wanted)
+}
+
+/// Why a VM is refused that would fit an empty host.
+fn taken(wanted: &Vm) -> Reason {
+    let (name, n) = (&wanted.name, wanted.vcpus);
     if wanted.dedicated {
         return Reason::new(
             "no-whole-cores",

@@ -89,6 +89,8 @@ fn best_offer(
     let homes = view::homes(state, vm, earlier);
     for memory in view::memories(state, vm, cell, &homes) {
         let view = View::new(state, vm, (cell, earlier), (memory, &homes));
+        // Every partner is looked at from every domain.
+        state.evaluations += (state.tenant(vm).partners.len() * view.domains.len()) as u64;
         let first = fewest(state, &view);
         best = better(state, &view, &mut prices, (&first, effort.anchors), best);
         if crowds(state, &view, best.as_ref()) {

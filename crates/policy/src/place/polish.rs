@@ -141,7 +141,9 @@ fn rehomed(state: &State, seat: &Seat) -> Vec<Seat> {
                 mib,
             });
             changed.memory.sort_unstable();
-            seats.push(changed);
+            if state.memory_fits(&changed) {
+                seats.push(changed);
+            }
         }
     }
     seats

@@ -57,7 +57,7 @@ pub(super) struct State<'a> {
     domains: Vec<Use>,
     /// Whether no VM asks for whole cores or a reservation: room is all that counts then.
     is_plain: bool,
-    /// VMs that keep apart, by label.
+    /// VMs that sit and keep apart, by label.
     labelled: Vec<Vec<usize>>,
 }
 
@@ -127,12 +127,18 @@ impl<'a> State<'a> {
         for memory in &seat.memory {
             self.hold(*memory);
         }
+        if let Some((label, _)) = self.tenant(vm).apart {
+            self.labelled[label as usize].push(vm);
+        }
         self.seats[vm] = seat;
     }
 
     /// Takes a VM out and gives its seat back.
     pub(super) fn take(&mut self, vm: usize) -> Seat {
         let seat = std::mem::take(&mut self.seats[vm]);
+        if let Some((label, _)) = self.tenant(vm).apart {
+            self.labelled[label as usize].retain(|other| *other != vm);
+        }
         for piece in &seat.pieces {
             self.load(vm, piece.domain, -i64::from(piece.size));
         }
@@ -238,6 +244,15 @@ impl<'a> State<'a> {
             let used = self.domains[piece.domain as usize].dedicated + vcpus;
             let crowds_out = self.tenant(vm).dedicated && seat.system == Some(piece.domain);
             fits && !(crowds_out && used >= self.problem.site.domains[piece.domain as usize].cores)
+        })
+    }
+
+    /// Whether the nodes have the memory of a seat, of all its cells together.
+    pub(super) fn memory_fits(&self, seat: &Seat) -> bool {
+        seat.memory.iter().all(|home| {
+            let own = seat.memory.iter().filter(|other| other.node == home.node);
+            let mib: u64 = own.map(|other| other.mib).sum();
+            self.free_mib[home.node.index()].is_none_or(|free| free >= mib)
         })
     }
 
@@ -474,14 +489,12 @@ impl<'a> State<'a> {
 }
 
 fn labelled(problem: &Problem) -> Vec<Vec<usize>> {
-    let mut members = Vec::new();
-    for (vm, tenant) in problem.tenants.iter().enumerate() {
-        if let Some((label, _)) = tenant.apart {
-            members.resize(members.len().max(label as usize + 1), Vec::new());
-            members[label as usize].push(vm);
-        }
-    }
-    members
+    let labels = problem.tenants.iter().filter_map(|tenant| tenant.apart);
+    let n = labels
+        .map(|(label, _)| label as usize + 1)
+        .max()
+        .unwrap_or(0);
+    vec![Vec::new(); n]
 }
 
 /// One piece of a seat for each domain it is on.

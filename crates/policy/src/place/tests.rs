@@ -324,6 +324,34 @@ fn a_core_with_a_reserved_sibling_is_no_whole_core() {
     );
 }
 
+/// The memory of all cells of a VM has to fit, also when it is tried elsewhere.
+#[test]
+fn memory_of_two_cells_fits_its_nodes() {
+    let host = machine(2, 1, 2, 4, 1);
+    let mut vms = vms(&[12, 3]);
+    (vms[0].memory_mib, vms[1].memory_mib) = (400_000, 100_000);
+    assert_eq!(plan(&host, &vms).refused, []);
+}
+
+/// A VM that has grown is placed anew, and its memory is all there.
+#[test]
+fn what_has_grown_gets_its_room() {
+    let host = machine(2, 1, 2, 4, 1);
+    let vms = vms(&[4]);
+    let placement = plan(&host, &vms).placement;
+    let mut now = Snapshot {
+        placement,
+        ..Snapshot::empty(Arc::new(host), vms, Reserve::default())
+    };
+    (now.vms[0].vm.vcpus, now.vms[0].vm.memory_mib) = (6, 8192);
+    let grown = PatientBest.plan(&now).placement;
+    let vcpus: usize = grown.groups.iter().map(|group| group.vcpus.len()).sum();
+    assert_eq!(
+        (vcpus, grown.memory.iter().map(|home| home.mib).sum::<u64>()),
+        (6, 8192)
+    );
+}
+
 /// Spread over all LLCs, the first would leave nothing to the second.
 #[test]
 fn vms_that_keep_apart_leave_room_for_each_other() {
@@ -418,7 +446,10 @@ fn what_cannot_be_is_refused_and_all_others_are_placed() {
         cpus: None,
         nodes: vec![id],
     };
-    let rows: [(&str, Change); 8] = [
+    let rows: [(&str, Change); 9] = [
+        ("reservation-above-limit", |vm| {
+            (vm.reservation, vm.limit) = (3000, Some(2000));
+        }),
         ("more-vcpus-than-cpus", |vm| vm.vcpus = 17),
         ("more-vcpus-than-cpus", |vm| vm.vcpus = u32::from(u16::MAX)),
         ("more-vcpus-than-cpus", |vm| vm.vcpus = u32::MAX),
