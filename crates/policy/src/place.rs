@@ -51,8 +51,8 @@ pub struct PatientBest;
 
 /// What `best` may spend on a live host.
 const QUICK: Patience = Patience {
-    search: 12_000,
-    per_vm: 50,
+    search: 8_000,
+    per_vm: 30,
 };
 /// What it may spend on a plan for people.
 const PATIENT: Patience = Patience {

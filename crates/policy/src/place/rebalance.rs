@@ -29,6 +29,9 @@ const LOOKED_AT: usize = 48;
 pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> Vec<(usize, i64)> {
     let mut vcpus_left = i64::from(now.budget.vcpus);
     let mut mib_left = i64::try_from(now.budget.memory_mib).unwrap_or(i64::MAX);
+    if vcpus_left <= 0 && mib_left <= 0 {
+        return Vec::new();
+    }
     let mut candidates = candidates(state, now, seated);
     let mut moved = Vec::new();
     while let Some((position, gain, seat)) = best_move(state, &candidates, [vcpus_left, mib_left]) {
