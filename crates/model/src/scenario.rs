@@ -10,7 +10,7 @@
 //! assert_eq!(scenario::name_all(&file.batches).unwrap().len(), 30);
 //! ```
 //!
-//! Both forms have the same keys with the same values, from one table ([`keys`]). Sizes are bounded before memory is
+//! Both forms have the same keys with the same values, from one table (`keys`). Sizes are bounded before memory is
 //! taken for them; unknown keys are errors. `docs/scenario.md` explains every key to the person who writes one.
 
 mod file;

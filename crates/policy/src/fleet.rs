@@ -2,7 +2,7 @@
 //!
 //! # Approach
 //! The host is chosen by the same cost on a coarser picture: every node is one domain with the room of all of its own,
-//! so that what a VM adds is a lower bound of what it will cost there ([`coarse`]). VMs come in `best`'s order, each goes to
+//! so that what a VM adds is a lower bound of what it will cost there (the module `coarse`). VMs come in `best`'s order, each goes to
 //! the host where it adds least, the first of equals. Then `best` places every host; what it has to refuse goes to the
 //! other hosts, host by host, until nobody takes it.
 //!

@@ -7,16 +7,16 @@
 //!
 //! # Approach
 //! VMs are seated one after the other, the most demanding first, each on the best seat that is left
-//! ([`insert`]: every home for its memory, several ways to split it, several domains to start from). Then VMs are taken
+//! (`insert`: every home for its memory, several ways to split it, several domains to start from). Then VMs are taken
 //! out and seated again, alone, in pairs and in threes, as long as it gains and the budget of evaluations lasts
-//! ([`search`]). VMs that sit already move only if it is worth the move ([`rebalance`]).
+//! (`search`). VMs that sit already move only if it is worth the move (`rebalance`).
 //!
 //! # Terminology
 //! A *seat* is where a VM is: its *pieces* (vCPUs of a cell on a domain), memory and system threads.
 //!
 //! # Properties
 //! Deterministic; the VMs' order does not matter (they are sorted, names last); what fits nowhere is refused with a reason
-//! and all others are placed; the running cost equals [`cost::evaluate`](crate::cost::evaluate) of the outcome; a
+//! and all others are placed; the running cost equals [`cost::evaluate`](fn@crate::cost::evaluate) of the outcome; a
 //! placement that `best` made is left alone by `best`.
 
 mod explain;
