@@ -1,0 +1,16 @@
+//! A virtualised host made of events: the same policies as on a real one, on hosts that are not there.
+
+#![deny(clippy::disallowed_methods)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times and counts are far below 2^52, indices below 2^32, and what is rounded is not negative"
+)]
+
+pub mod machine;
+pub mod outcome;
+pub mod queue;
+pub mod rng;
+pub mod spec;
+pub mod time;

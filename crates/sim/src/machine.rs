@@ -1,0 +1,3 @@
+//! The hardware: what makes a thread slower than it would be alone with all its data in caches.
+
+pub mod vector;
