@@ -8,9 +8,13 @@
     reason = "times and counts are far below 2^52, indices below 2^32, and what is rounded is not negative"
 )]
 
+pub mod engine;
+pub mod hypervisor;
 pub mod machine;
+mod network;
 pub mod outcome;
 pub mod queue;
+mod reconcile;
 pub mod rng;
 pub mod spec;
 pub mod time;

@@ -1,0 +1,312 @@
+//! Which CPU for this wake-up, and who runs next.
+
+use std::ops::Range;
+
+use policy::hot::{self, Idle, Seat};
+
+use super::bits::Bits;
+use super::world::State;
+use super::{Event, NONE, Simulator};
+use crate::hypervisor::{self, WholeCores};
+use crate::time::{MS, Nanos};
+
+/// Between two rounds in which idle CPUs look for work: the shortest period of any hypervisor here.
+pub(super) const BALANCE_NS: Nanos = MS;
+
+impl Simulator<'_> {
+    /// A halted, stopped or held back world wants to run: on an idle CPU at once, or in a queue.
+    pub(super) fn wake(&mut self, world: u32) {
+        self.set_state(world, State::Ready);
+        let seat = match self.hypervisor.queues {
+            hypervisor::Queues::PerCpu => self.search_cpu(world),
+            hypervisor::Queues::PerLlc => self.search_llc(world),
+        };
+        match seat {
+            Ok(cpu) => self.start_from_queue(world, cpu),
+            Err(queue) => self.enqueue(world, queue),
+        }
+    }
+
+    /// Starts a ready world that may wait in no queue; its virtual time follows it to the new queue.
+    pub(super) fn start_from_queue(&mut self, world: u32, cpu: u32) {
+        self.rebase(world, self.queue_of(cpu));
+        self.start(world, cpu);
+    }
+
+    /// Lets a ready world wait.
+    pub(super) fn enqueue(&mut self, world: u32, queue: u32) {
+        self.rebase(world, queue);
+        let entry = &self.worlds[world as usize];
+        let (vtime, guest) = (entry.vtime, entry.guest);
+        self.queues.push(queue, world, vtime, self.now);
+        self.watch_skew(guest);
+        self.preempt(world, queue);
+        if !self.is_balancing {
+            self.is_balancing = true;
+            self.queue.push(self.now + BALANCE_NS, Event::Balance);
+        }
+    }
+
+    /// Gives an idle CPU its next world, if there is one for it.
+    pub(super) fn pick(&mut self, cpu: u32) {
+        if self.queues.waiting == 0 {
+            return;
+        }
+        let queue = self.queue_of(cpu);
+        if let Some(world) = self.take_for(cpu, queue) {
+            self.start(world, cpu);
+            return;
+        }
+        self.pull_when_idle(cpu);
+    }
+
+    /// Takes the first world of a queue that may run on a CPU.
+    pub(super) fn take_for(&mut self, cpu: u32, queue: u32) -> Option<u32> {
+        let (worlds, masks) = (&self.worlds, &self.masks);
+        let may = |world: u32| masks[worlds[world as usize].mask as usize].contains(cpu);
+        self.queues.take(queue, |entry| may(entry.world))
+    }
+
+    /// The slice of a world on a CPU is over: whether somebody else had his turn.
+    pub(super) fn yield_turn(&mut self, cpu: u32) -> bool {
+        let queue = self.queue_of(cpu);
+        let running = self.cpus[cpu as usize].world;
+        let vtime = self.worlds[running as usize].vtime;
+        let next = self.take_for(cpu, queue).or_else(|| {
+            // Who has waited elsewhere for longer than a slice is taken over (fairness between queues).
+            self.take_starving(cpu, vtime)
+        });
+        let slice = self.slice_of(cpu);
+        let Some(next) = next else {
+            self.cpus[cpu as usize].slice_end = self.now + slice;
+            return false;
+        };
+        self.stop(cpu, State::Ready);
+        self.rebase(next, queue);
+        self.start(next, cpu);
+        self.enqueue(running, queue);
+        true
+    }
+
+    /// Lets a woken world that is far behind in virtual time take the place of the one most ahead.
+    fn preempt(&mut self, world: u32, queue: u32) {
+        let woken = &self.worlds[world as usize];
+        let mask = &self.masks[woken.mask as usize];
+        let mut victim: Option<(u64, u32)> = None;
+        for cpu in self.cpus_of_queue(queue) {
+            let running = self.cpus[cpu as usize].world;
+            if running == NONE || !mask.contains(cpu) {
+                continue;
+            }
+            let vtime = self.worlds[running as usize].vtime;
+            if hot::preempts(vtime, woken.vtime, self.hypervisor.preempt_ns)
+                && victim.is_none_or(|(most, _)| vtime > most)
+            {
+                victim = Some((vtime, cpu));
+            }
+        }
+        let is_first = self.queues.len(queue) == 1;
+        if let Some((_, cpu)) = victim {
+            self.cpus[cpu as usize].slice_end = self.now;
+            self.arm(cpu);
+        } else if is_first {
+            // Whoever ran without anybody waiting gets a slice from now on.
+            for cpu in self.cpus_of_queue(queue) {
+                if self.cpus[cpu as usize].world != NONE {
+                    let slice = self.slice_of(cpu);
+                    let entry = &mut self.cpus[cpu as usize];
+                    entry.slice_end = (entry.started + slice).max(self.now + slice / 4);
+                    self.arm(cpu);
+                }
+            }
+        }
+    }
+
+    /// A CPU of its own for a woken world, or the queue where it waits: dispatchers with a queue for each CPU.
+    fn search_cpu(&mut self, world: u32) -> Result<u32, u32> {
+        let entry = &self.worlds[world as usize];
+        let (last, wake) = (entry.cpu, self.hypervisor.wake);
+        let allowed = &self.masks[entry.mask as usize];
+        let wants_core = self.wants_whole_core(wake.whole_cores);
+        let may_last = allowed.contains(last) && self.idle_threads.contains(last);
+        if may_last && (!wants_core || self.idle_cores.contains(last)) {
+            return Ok(last);
+        }
+        let home = self.layout.llcs[entry.home_llc as usize].clone();
+        let near = self.layout.llcs[self.layout.llc_of(last) as usize].clone();
+        let first = if wake.knows_llcs && self.hypervisor.bind != hypervisor::Bind::Host {
+            home
+        } else {
+            near
+        };
+        if wake.knows_llcs {
+            let cores = wants_core.then_some(&self.idle_cores);
+            for idle in cores.into_iter().chain([&self.idle_threads]) {
+                if let Some(cpu) = idle.next_common(allowed, first.clone(), last) {
+                    return Ok(cpu);
+                }
+            }
+        }
+        if let Some(cpu) = self.search_candidates(world, wants_core) {
+            return Ok(cpu);
+        }
+        if may_last {
+            return Ok(last);
+        }
+        Err(self.shortest_queue(world, last))
+    }
+
+    /// At most so many idle CPUs, from a random one on: the one of an idle core, otherwise the first.
+    fn search_candidates(&mut self, world: u32, wants_core: bool) -> Option<u32> {
+        let all = 0..self.layout.len() as u32;
+        let mut left = self.hypervisor.wake.candidates;
+        let mut at = self.dice.below(all.end);
+        let allowed = &self.masks[self.worlds[world as usize].mask as usize];
+        let mut found = None;
+        while left > 0 {
+            let Some(cpu) = self.idle_threads.next_common(allowed, all.clone(), at) else {
+                break;
+            };
+            if !wants_core || self.idle_cores.contains(cpu) {
+                return Some(cpu);
+            }
+            found = found.or(Some(cpu));
+            left -= 1;
+            at = (cpu + 1) % all.end;
+        }
+        found
+    }
+
+    /// The queue of the last CPU, or of a random other one that is shorter.
+    fn shortest_queue(&mut self, world: u32, last: u32) -> u32 {
+        let draw = self.dice.below(self.layout.len() as u32);
+        let allowed = &self.masks[self.worlds[world as usize].mask as usize];
+        let all = 0..self.layout.len() as u32;
+        let other = allowed.next_common(allowed, all.clone(), draw);
+        let last = Some(last)
+            .filter(|&last| allowed.contains(last))
+            .or(other)
+            .unwrap_or(0);
+        match other {
+            Some(other) if self.queues.len(other) + 1 < self.queues.len(last) => other,
+            _ => last,
+        }
+    }
+
+    /// The same with a queue for each LLC, by the rules of `policy/hot/dispatch.h`.
+    fn search_llc(&mut self, world: u32) -> Result<u32, u32> {
+        let entry = &self.worlds[world as usize];
+        let (home, last) = (entry.home_llc, entry.cpu);
+        let allowed = &self.masks[entry.mask as usize];
+        let range = self.layout.llcs[home as usize].clone();
+        let in_home = |idle: &Bits| idle.next_common(allowed, range.clone(), last);
+        let is_last =
+            |idle: &Bits| range.contains(&last) && allowed.contains(last) && idle.contains(last);
+        let (core, thread) = (in_home(&self.idle_cores), in_home(&self.idle_threads));
+        let away = if thread.is_none() {
+            self.nearest_idle(world)
+        } else {
+            None
+        };
+        let idle = Idle {
+            prev_core: is_last(&self.idle_cores),
+            prev_thread: is_last(&self.idle_threads),
+            home_core: core.is_some(),
+            home_thread: thread.is_some(),
+            away_core: away.is_some_and(|(cpu, _)| self.idle_cores.contains(cpu)),
+            away_thread: away.is_some(),
+        };
+        let distance = away.map_or(0, |(_, class)| class);
+        let waited = self
+            .queues
+            .first(home)
+            .map_or(0, |first| self.now - first.since);
+        match hot::seat(idle, distance.into(), waited, self.queues.len(home)) {
+            Seat::PrevCore | Seat::PrevThread => Ok(last),
+            Seat::HomeCore => core.ok_or(home),
+            Seat::HomeThread => thread.ok_or(home),
+            Seat::AwayCore | Seat::AwayThread => away.map(|(cpu, _)| cpu).ok_or(home),
+            Seat::Wait => Err(home),
+        }
+    }
+
+    /// The nearest idle CPU outside a world's home, a whole core if there is one, with its distance class.
+    fn nearest_idle(&self, world: u32) -> Option<(u32, u8)> {
+        let entry = &self.worlds[world as usize];
+        let allowed = &self.masks[entry.mask as usize];
+        let mut found = None;
+        for &llc in &self.layout.near[entry.home_llc as usize][1..] {
+            let class = self.layout.class(entry.home_llc, llc);
+            if found.is_some_and(|(_, nearest)| class > nearest) {
+                break;
+            }
+            let range = self.layout.llcs[llc as usize].clone();
+            if let Some(cpu) = self.idle_cores.first_common(allowed, range.clone()) {
+                return Some((cpu, class));
+            }
+            found = found.or_else(|| {
+                let thread = self.idle_threads.first_common(allowed, range);
+                thread.map(|cpu| (cpu, class))
+            });
+        }
+        found
+    }
+
+    fn wants_whole_core(&self, when: WholeCores) -> bool {
+        match when {
+            WholeCores::Always => true,
+            WholeCores::UpTo(percent) => {
+                let all = self.layout.len() as u32;
+                (all - self.idle_threads.len()) * 100 <= all * percent
+            }
+        }
+    }
+
+    /// The queue of a CPU.
+    pub(super) fn queue_of(&self, cpu: u32) -> u32 {
+        match self.hypervisor.queues {
+            hypervisor::Queues::PerCpu => cpu,
+            hypervisor::Queues::PerLlc => self.layout.llc_of(cpu),
+        }
+    }
+
+    /// The CPUs of a queue.
+    pub(super) fn cpus_of_queue(&self, queue: u32) -> Range<u32> {
+        match self.hypervisor.queues {
+            hypervisor::Queues::PerCpu => queue..queue + 1,
+            hypervisor::Queues::PerLlc => self.layout.llcs[queue as usize].clone(),
+        }
+    }
+
+    /// Whether somebody waits for a CPU.
+    pub(super) fn has_waiting(&self, cpu: u32) -> bool {
+        self.queues.waiting > 0 && self.queues.len(self.queue_of(cpu)) > 0
+    }
+
+    pub(super) fn slice_of(&self, cpu: u32) -> Nanos {
+        match self.hypervisor.queues {
+            hypervisor::Queues::PerCpu => self.hypervisor.slice_ns,
+            hypervisor::Queues::PerLlc => {
+                let queue = self.queue_of(cpu);
+                let cpus = self.cpus_of_queue(queue).len() as u32;
+                hot::slice(self.hypervisor.slice_ns, self.queues.len(queue), cpus)
+            }
+        }
+    }
+
+    /// Translates the virtual time of a world to another queue's, and takes the credit of a long sleep from it.
+    fn rebase(&mut self, world: u32, queue: u32) {
+        let floor = self.queues.floor(queue);
+        let entry = &mut self.worlds[world as usize];
+        if entry.queue != queue {
+            let ahead = match entry.queue {
+                NONE => 0,
+                old => entry.vtime.saturating_sub(self.queues.floor(old)),
+            };
+            let ahead = ahead.min(8 * self.hypervisor.slice_ns);
+            entry.vtime = floor + ahead;
+            entry.queue = queue;
+        }
+        entry.vtime = hot::wake_vtime(entry.vtime, floor, self.hypervisor.slice_ns);
+    }
+}

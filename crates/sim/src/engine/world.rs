@@ -1,0 +1,108 @@
+//! A world: what the hypervisor schedules.
+
+use crate::outcome::{Moves, Times};
+use crate::time::{Nanos, Work};
+
+use super::NONE;
+
+/// What a world is doing. It changes through `Simulator::set_state` only, which keeps the books.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its VM is not powered on.
+    Off,
+    /// Nothing to do.
+    Halted,
+    /// Waits for a CPU in a queue.
+    Ready,
+    /// On a CPU.
+    Running,
+    /// Stopped because it is ahead of its siblings.
+    Costopped,
+    /// Stopped because its VM has used up its limit.
+    Limited,
+}
+
+/// A vCPU.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) guest: u32,
+    pub(crate) vcpu: u32,
+    pub(crate) state: State,
+    /// Since when, in its state.
+    pub(crate) since: Nanos,
+    /// The CPU it is on, or was last.
+    pub(crate) cpu: u32,
+    pub(crate) home_llc: u32,
+    /// Where it may run, an index into the simulator's masks.
+    pub(crate) mask: u32,
+    pub(crate) weight: u32,
+    pub(crate) vtime: u64,
+    /// Queue it waits in, when it is ready.
+    pub(crate) queue: u32,
+    /// Work besides its threads': switches, interrupts, refilled caches.
+    pub(crate) debt: Work,
+    /// Speed alone on a core, and next to a busy thread, on the LLC where it is.
+    pub(crate) alone: u32,
+    pub(crate) paired: u32,
+    /// The thread on it.
+    pub(crate) thread: u32,
+    /// Threads that wait for it, first and last.
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
+    pub(crate) queued: u32,
+    /// Threads that interrupts woke while it was not running.
+    pub(crate) inbox: u32,
+    pub(crate) guest_slice_end: Nanos,
+    /// How long it polls before it halts, and until when it polls now.
+    pub(crate) poll_ns: Nanos,
+    pub(crate) poll_until: Nanos,
+    /// Time it could not go on although it wanted to, for co-scheduling.
+    pub(crate) lag_ns: Nanos,
+    /// How long it has run on the LLC on which it is.
+    pub(crate) warm_ns: Nanos,
+    /// Mean idle time between two busy periods, as the guest's scheduler estimates it.
+    pub(crate) idle_mean_ns: Nanos,
+    /// Time it ran or wanted to, since power-on.
+    pub(crate) wanted_ns: Nanos,
+    pub(crate) time: Times,
+    pub(crate) moves: Moves,
+}
+
+impl World {
+    pub(crate) fn new(guest: u32, vcpu: u32, weight: u32) -> Self {
+        Self {
+            guest,
+            vcpu,
+            state: State::Off,
+            since: 0,
+            cpu: 0,
+            home_llc: 0,
+            mask: 0,
+            weight,
+            vtime: 0,
+            queue: NONE,
+            debt: 0,
+            alone: crate::time::FULL_SPEED,
+            paired: crate::time::FULL_SPEED,
+            thread: NONE,
+            head: NONE,
+            tail: NONE,
+            queued: 0,
+            inbox: NONE,
+            guest_slice_end: 0,
+            poll_ns: 0,
+            poll_until: 0,
+            lag_ns: 0,
+            warm_ns: 0,
+            idle_mean_ns: 0,
+            wanted_ns: 0,
+            time: Times::default(),
+            moves: Moves::default(),
+        }
+    }
+
+    /// Whether it is on a CPU without anything to do, waiting a moment before it halts.
+    pub(crate) fn is_polling(&self) -> bool {
+        self.state == State::Running && self.thread == NONE && self.debt == 0
+    }
+}
