@@ -37,7 +37,7 @@ impl Record {
         }
     }
 
-    /// Counts an event and mixes it into the hash (multiply and rotate, as FxHash does).
+    /// Counts an event and mixes it into the hash (multiply and rotate, as `FxHash` does).
     pub(crate) fn count(&mut self, at: Nanos, event: Event) {
         self.events += 1;
         let (kind, what) = event.code();
@@ -90,6 +90,9 @@ impl Simulator<'_> {
         }
         entry.state = state;
         entry.since = now;
+        let (guest, lag) = (entry.guest, entry.lag_ns);
+        let slowest = &mut self.guests[guest as usize].lag_ns;
+        *slowest = lag.max(*slowest);
     }
 
     /// Books everything up to now, without changing anything.

@@ -28,28 +28,6 @@ impl Bits {
         self.words[index as usize / 64] & (1 << (index % 64)) != 0
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|&word| word == 0)
-    }
-
-    pub(crate) fn remove_all(&mut self, other: &Self) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word &= !other;
-        }
-    }
-
-    pub(crate) fn insert_all(&mut self, other: &Self) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word |= other;
-        }
-    }
-
-    pub(crate) fn keep(&mut self, other: &Self) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word &= other;
-        }
-    }
-
     /// The first index in a range that is in both sets.
     pub(crate) fn first_common(&self, other: &Self, range: Range<u32>) -> Option<u32> {
         let mut at = range.start;
@@ -95,7 +73,9 @@ mod tests {
 
     fn set(indices: &[u32]) -> Bits {
         let mut bits = Bits::new(200);
-        indices.iter().for_each(|&index| bits.insert(index));
+        for &index in indices {
+            bits.insert(index);
+        }
         bits
     }
 

@@ -27,11 +27,10 @@ impl Simulator<'_> {
         // Halted vCPUs have nothing to do: nobody waits for them.
         let slowest = worlds.clone().filter_map(|world| self.lag(world)).max();
         let slowest = slowest.unwrap_or(0);
-        self.guests[guest as usize].lag_ns = slowest;
         let mut is_watched = false;
         for world in worlds {
             let Some(lag) = self.lag(world) else { continue };
-            let ahead = slowest - lag;
+            let ahead = slowest.saturating_sub(lag);
             match self.worlds[world as usize].state {
                 State::Running if ahead > cosched.stop_ns => {
                     let cpu = self.worlds[world as usize].cpu;

@@ -58,8 +58,9 @@ impl Simulator<'_> {
         entry.slice_end = self.now + slice;
         self.idle_threads.remove(cpu);
         let core = self.layout.core_of(cpu);
-        core.clone()
-            .for_each(|thread| self.idle_cores.remove(thread));
+        for thread in core {
+            self.idle_cores.remove(thread);
+        }
         self.busy[self.layout.core[cpu as usize] as usize] += 1;
         self.update_core(cpu);
         self.take_inbox(world);
@@ -70,6 +71,7 @@ impl Simulator<'_> {
     /// Takes the world off a CPU. The CPU is idle afterwards: whoever calls this gives it other work.
     pub(super) fn stop(&mut self, cpu: u32, state: State) -> u32 {
         self.settle(cpu);
+        self.raise_floor(self.queue_of(cpu));
         let entry = &mut self.cpus[cpu as usize];
         let world = std::mem::replace(&mut entry.world, NONE);
         entry.generation = entry.generation.wrapping_add(1);

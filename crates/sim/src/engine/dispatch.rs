@@ -35,6 +35,7 @@ impl Simulator<'_> {
 
     /// Lets a ready world wait.
     pub(super) fn enqueue(&mut self, world: u32, queue: u32) {
+        self.raise_floor(queue);
         self.rebase(world, queue);
         let entry = &self.worlds[world as usize];
         let (vtime, guest) = (entry.vtime, entry.guest);
@@ -182,7 +183,7 @@ impl Simulator<'_> {
         let draw = self.dice.below(self.layout.len() as u32);
         let allowed = &self.masks[self.worlds[world as usize].mask as usize];
         let all = 0..self.layout.len() as u32;
-        let other = allowed.next_common(allowed, all.clone(), draw);
+        let other = allowed.next_common(allowed, all, draw);
         let last = Some(last)
             .filter(|&last| allowed.contains(last))
             .or(other)
@@ -198,7 +199,7 @@ impl Simulator<'_> {
         let entry = &self.worlds[world as usize];
         let (home, last) = (entry.home_llc, entry.cpu);
         let allowed = &self.masks[entry.mask as usize];
-        let range = self.layout.llcs[home as usize].clone();
+        let range = &self.layout.llcs[home as usize];
         let in_home = |idle: &Bits| idle.next_common(allowed, range.clone(), last);
         let is_last =
             |idle: &Bits| range.contains(&last) && allowed.contains(last) && idle.contains(last);
@@ -292,6 +293,16 @@ impl Simulator<'_> {
                 hot::slice(self.hypervisor.slice_ns, self.queues.len(queue), cpus)
             }
         }
+    }
+
+    /// Carries the virtual time of a queue on.
+    pub(super) fn raise_floor(&mut self, queue: u32) {
+        let running = self.cpus_of_queue(queue).filter_map(|cpu| {
+            let world = self.cpus[cpu as usize].world;
+            (world != NONE).then(|| self.worlds[world as usize].vtime)
+        });
+        let least = running.min().unwrap_or(u64::MAX);
+        self.queues.raise_floor(queue, least);
     }
 
     /// Translates the virtual time of a world to another queue's, and takes the credit of a long sleep from it.

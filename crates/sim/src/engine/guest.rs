@@ -20,15 +20,16 @@ pub(crate) struct Guest {
     pub(crate) vcpus: u32,
     pub(crate) is_on: bool,
     pub(crate) is_watched: bool,
-    /// Lag of the slowest vCPU at the last look.
+    /// Lag of the slowest vCPU.
     pub(crate) lag_ns: Nanos,
     pub(crate) system: GuestSystem,
     /// By vCPU: those that share its virtual last-level cache, and those of its virtual socket.
     pub(crate) domains: Vec<Range<u32>>,
     pub(crate) sockets: Vec<Range<u32>>,
     pub(crate) is_balancing: bool,
-    /// What is left of the limit in this period, and how much a second of time is worth, in thousandths.
-    limit: Option<(Nanos, u32)>,
+    /// What is left of the limit, less than nothing when several vCPUs used up the last of it at once, and the limit in
+    /// thousandths of a CPU.
+    limit: Option<(i64, u32)>,
     /// Running time of all vCPUs since power-on, and at the last observation.
     pub(crate) spent_ns: Nanos,
     pub(crate) wanted_before_ns: Nanos,
@@ -62,18 +63,19 @@ impl Guest {
     pub(crate) fn spend(&mut self, time: Nanos) {
         self.spent_ns += time;
         if let Some((left, _)) = &mut self.limit {
-            *left = left.saturating_sub(time);
+            *left -= time as i64;
         }
     }
 
     /// What is left of the limit; `None` is no limit.
     pub(crate) fn limit_left(&self) -> Option<Nanos> {
-        self.limit.map(|(left, _)| left)
+        self.limit.map(|(left, _)| left.max(0) as Nanos)
     }
 
     pub(crate) fn refill(&mut self, period: Nanos) {
         if let Some((left, milli)) = &mut self.limit {
-            *left = (period * Nanos::from(*milli) / 1000).max(1);
+            let quota = (period * Nanos::from(*milli) / 1000).max(1) as i64;
+            *left = (*left + quota).min(quota);
         }
     }
 }
@@ -129,7 +131,8 @@ impl Simulator<'_> {
         let lag = self.guests[self.worlds[world as usize].guest as usize].lag_ns;
         let entry = &mut self.worlds[world as usize];
         entry.moves.wakeups += 1;
-        entry.lag_ns = entry.lag_ns.max(lag);
+        // Who slept is neither ahead nor behind.
+        entry.lag_ns = lag;
         if let Some(poll) = self.hypervisor.poll {
             entry.poll_ns = match entry.poll_ns {
                 _ if slept > poll.max_ns => 0,

@@ -1,7 +1,6 @@
 //! Programs: the threads of a VM, the requests they serve, and the steps of a request.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
@@ -21,7 +20,6 @@ const INTERRUPT_QUEUES: u32 = 8;
 pub(crate) struct Program {
     pub(crate) guest: u32,
     pub(crate) workload: u32,
-    threads: Range<u32>,
     /// Threads without a request, the one that slept last on top: its data are warm.
     idle: Vec<u32>,
     pending: VecDeque<Request>,
@@ -148,7 +146,6 @@ impl Program {
         Self {
             guest,
             workload: index,
-            threads: first..first + count,
             idle: (first..first + count).rev().collect(),
             pending: VecDeque::with_capacity(users as usize),
             users,
@@ -418,16 +415,12 @@ impl Simulator<'_> {
             }
         }
         let entry = &mut self.programs[program as usize];
-        match entry.pending.pop_front() {
-            Some(next) => {
-                self.take_request(thread, next);
-                Turn::Works
-            }
-            None => {
-                entry.idle.push(thread);
-                Turn::Sleeps
-            }
+        if let Some(next) = entry.pending.pop_front() {
+            self.take_request(thread, next);
+            return Turn::Works;
         }
+        entry.idle.push(thread);
+        Turn::Sleeps
     }
 
     fn begin_io(&mut self, thread: u32, device: usize) -> Turn {
@@ -517,8 +510,8 @@ impl Simulator<'_> {
     fn call(&mut self, thread: u32, step: usize) -> Turn {
         let program = self.threads[thread as usize].program as usize;
         let entry = &mut self.programs[program];
-        let callees = &entry.callees[step];
-        let callee = callees[entry.call_turn as usize % callees.len()];
+        let choices = &entry.callees[step];
+        let callee = choices[entry.call_turn as usize % choices.len()];
         entry.call_turn = entry.call_turn.wrapping_add(1);
         let caller = entry.guest;
         self.note_talk(caller, callee);

@@ -5,7 +5,7 @@ use crate::time::Nanos;
 /// All queues of a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues {
-    queues: Vec<Queue>,
+    all: Vec<Queue>,
     /// Worlds that wait, over all queues.
     pub(crate) waiting: u32,
     order: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 impl Queues {
     pub(crate) fn new(count: usize) -> Self {
         Self {
-            queues: vec![Queue::default(); count],
+            all: vec![Queue::default(); count],
             waiting: 0,
             order: 0,
         }
@@ -46,14 +46,14 @@ impl Queues {
         };
         self.order += 1;
         self.waiting += 1;
-        let entries = &mut self.queues[queue as usize].entries;
+        let entries = &mut self.all[queue as usize].entries;
         let at = entries.partition_point(|other| (other.vtime, other.order) > (vtime, entry.order));
         entries.insert(at, entry);
     }
 
     /// Takes the first world of a queue that a test lets pass.
     pub(crate) fn take(&mut self, queue: u32, may: impl Fn(&Entry) -> bool) -> Option<u32> {
-        let queue = &mut self.queues[queue as usize];
+        let queue = &mut self.all[queue as usize];
         let at = queue.entries.iter().rposition(may)?;
         let entry = queue.entries.remove(at);
         queue.floor = queue.floor.max(entry.vtime);
@@ -61,9 +61,19 @@ impl Queues {
         Some(entry.world)
     }
 
+    /// Virtual time goes on while nobody waits: nobody who runs or waits is behind the floor.
+    pub(crate) fn raise_floor(&mut self, queue: u32, least_running: u64) {
+        let queue = &mut self.all[queue as usize];
+        let first = queue.entries.last().map_or(u64::MAX, |entry| entry.vtime);
+        let least = first.min(least_running);
+        if least != u64::MAX {
+            queue.floor = queue.floor.max(least);
+        }
+    }
+
     /// Takes a certain world out.
     pub(crate) fn remove(&mut self, queue: u32, world: u32) {
-        let entries = &mut self.queues[queue as usize].entries;
+        let entries = &mut self.all[queue as usize].entries;
         if let Some(at) = entries.iter().position(|entry| entry.world == world) {
             entries.remove(at);
             self.waiting -= 1;
@@ -71,31 +81,19 @@ impl Queues {
     }
 
     pub(crate) fn len(&self, queue: u32) -> u32 {
-        self.queues[queue as usize].entries.len() as u32
+        self.all[queue as usize].entries.len() as u32
     }
 
     /// The one that is next.
     pub(crate) fn first(&self, queue: u32) -> Option<&Entry> {
-        self.queues[queue as usize].entries.last()
+        self.all[queue as usize].entries.last()
     }
 
     pub(crate) fn floor(&self, queue: u32) -> u64 {
-        self.queues[queue as usize].floor
-    }
-
-    /// Virtual time does not stand still while a queue is empty: who runs carries it on.
-    pub(crate) fn raise(&mut self, queue: u32, vtime: u64) {
-        let queue = &mut self.queues[queue as usize];
-        queue.floor = queue.floor.max(vtime);
+        self.all[queue as usize].floor
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.queues.len() as u32
-    }
-}
-
-impl Entry {
-    pub(crate) fn vtime(&self) -> u64 {
-        self.vtime
+        self.all.len() as u32
     }
 }

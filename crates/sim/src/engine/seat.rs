@@ -67,7 +67,9 @@ impl Simulator<'_> {
                     .and_then(|&cpu| self.layout.index(cpu));
                 let mask = if group.pinned && self.is_bound_to_group(guest) {
                     let mut one = super::Bits::new(self.layout.len());
-                    start.iter().for_each(|&cpu| one.insert(cpu));
+                    if let Some(cpu) = start {
+                        one.insert(cpu);
+                    }
                     mask_of(&mut self.masks, one)
                 } else {
                     mask

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use model::GuestTopology;
 use model::placement::{Placement, VmId};
-use model::{Finding, GuestTopology};
 
 use super::bits::Bits;
 use super::cpu::Cpu;
@@ -361,11 +361,4 @@ fn blocks(slots: u32, vcpus: u32) -> Vec<Range<u32>> {
     let block =
         |vcpu: u32| vcpu / slots * slots..((vcpu / slots + 1).saturating_mul(slots)).min(vcpus);
     (0..vcpus).map(block).collect()
-}
-
-/// The first of many findings.
-pub(super) fn first_text(findings: &[Finding]) -> String {
-    findings
-        .first()
-        .map_or_else(String::new, |finding| finding.text.clone())
 }
