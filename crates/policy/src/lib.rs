@@ -14,6 +14,7 @@ pub mod cost;
 pub mod fleet;
 pub mod generations;
 pub mod group;
+pub mod hot;
 pub mod metrics;
 pub mod place;
 pub mod plan;
