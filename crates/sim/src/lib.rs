@@ -4,6 +4,7 @@
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     reason = "times and counts are far below 2^52, indices below 2^32, and what is rounded is not negative"
 )]

@@ -209,14 +209,17 @@ impl Simulator<'_> {
         } else {
             None
         };
-        let idle = Idle {
-            prev_core: is_last(&self.idle_cores),
-            prev_thread: is_last(&self.idle_threads),
-            home_core: core.is_some(),
-            home_thread: thread.is_some(),
-            away_core: away.is_some_and(|(cpu, _)| self.idle_cores.contains(cpu)),
-            away_thread: away.is_some(),
-        };
+        let away_core = away.is_some_and(|(cpu, _)| self.idle_cores.contains(cpu));
+        let flags = [
+            (is_last(&self.idle_cores), Idle::PREV_CORE),
+            (is_last(&self.idle_threads), Idle::PREV_THREAD),
+            (core.is_some(), Idle::HOME_CORE),
+            (thread.is_some(), Idle::HOME_THREAD),
+            (away_core, Idle::AWAY_CORE),
+            (away.is_some(), Idle::AWAY_THREAD),
+        ];
+        let found = flags.into_iter().filter(|(is_idle, _)| *is_idle);
+        let idle = found.fold(Idle::NONE, |sum, (_, flag)| sum | flag);
         let distance = away.map_or(0, |(_, class)| class);
         let waited = self
             .queues
@@ -305,19 +308,19 @@ impl Simulator<'_> {
         self.queues.raise_floor(queue, least);
     }
 
-    /// Translates the virtual time of a world to another queue's, and takes the credit of a long sleep from it.
+    /// Translates the virtual time of a world to another queue's, and takes the credit of a long sleep from it. It is at
+    /// most `Cpu.BoundLagQuanta` (8) slices ahead of who is there already.
     fn rebase(&mut self, world: u32, queue: u32) {
         let floor = self.queues.floor(queue);
         let entry = &mut self.worlds[world as usize];
-        if entry.queue != queue {
-            let ahead = match entry.queue {
-                NONE => 0,
-                old => entry.vtime.saturating_sub(self.queues.floor(old)),
-            };
-            let ahead = ahead.min(8 * self.hypervisor.slice_ns);
-            entry.vtime = floor + ahead;
-            entry.queue = queue;
+        let slice = self.hypervisor.slice_ns;
+        if entry.queue == NONE {
+            entry.vtime = floor;
+        } else if entry.queue != queue {
+            let moved = hot::move_vtime(entry.vtime, self.queues.floor(entry.queue), floor);
+            entry.vtime = moved.min(floor.saturating_add(8 * slice));
         }
-        entry.vtime = hot::wake_vtime(entry.vtime, floor, self.hypervisor.slice_ns);
+        entry.queue = queue;
+        entry.vtime = hot::wake_vtime(entry.vtime, floor, slice);
     }
 }

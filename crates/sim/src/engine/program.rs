@@ -513,8 +513,8 @@ impl Simulator<'_> {
         let choices = &entry.callees[step];
         let callee = choices[entry.call_turn as usize % choices.len()];
         entry.call_turn = entry.call_turn.wrapping_add(1);
-        let caller = entry.guest;
-        self.note_talk(caller, callee);
+        let from = entry.guest;
+        self.note_talk(from, callee);
         self.queue.push(
             self.now + CALL_NS,
             Event::Called {

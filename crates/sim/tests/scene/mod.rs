@@ -1,6 +1,10 @@
 //! Scenes for tests: a host, VMs on it, and a run, in a few words.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses a part of it"
+)]
 #![allow(
     clippy::cast_precision_loss,
     reason = "times and counts are far below 2^52"
