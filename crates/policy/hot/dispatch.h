@@ -46,11 +46,12 @@ typedef __u64 uint64_t;
 /*
  * What leaving the home LLC costs a vCPU, by distance class: it fetches its hot set there, and again when it comes
  * back. A hot set is 4 MiB, a core's part of an LLC of 16 MiB that four cores share: 65,536 lines, of which 8 are under
- * way at a time (reference model, section 2.3, where 100 ns a line give 0.8 ms). Fetching it twice is ours, rounded:
- *   same quadrant or die   100 ns a line (same section and seven findings, 2)                        1.6 ms
- *   same package           135 ns a line, across quadrants (seven findings, 2)                       2.2 ms
- *   remote package         270 ns a line (seven findings, 2): 4.4 ms; and as its memory is remote, 40 % of a stay
- *                          of one slice of 3 ms (section 2.5: ratio 1.6 costs 40 %): 1.2 ms          5.6 ms
+ * way at a time, 0.8 ms at 100 ns a line (reference model, section 2.3). The times of a line are those between LLCs in
+ * section 0, finding 2. To count the way back in full, and to round, is ours.
+ *   same quadrant or die   100 ns a line: 1.6 ms.
+ *   same package           135 ns a line: 2.2 ms.
+ *   remote package         270 ns a line: 4.4 ms. Its memory is remote too, which costs 40 % at a latency ratio of 1.6
+ *                          (section 2.5): 1.2 ms in a stay of one slice of 3 ms. Together 5.6 ms.
  */
 #define VTOPO_QUADRANT_COST_NS 1600000u
 #define VTOPO_PACKAGE_COST_NS 2200000u
@@ -154,7 +155,7 @@ VTOPO_FN uint64_t vtopo_slice(uint64_t base_ns, uint32_t waiting, uint32_t cpus)
  * Whether a woken vCPU takes the CPU of a running one of the same queue at once. `running_vtime` counts up to now.
  *
  * Only if it is behind by more than a slice: interrupting costs an exit and a switch, and warm caches. So two vCPUs
- * never interrupt each other in turn: the second has to run a whole slice more than the first before it is its turn.
+ * never interrupt each other in quick turn: who was interrupted is ahead by a slice, and has to fall behind by one.
  */
 VTOPO_FN bool vtopo_preempts(uint64_t running_vtime, uint64_t woken_vtime, uint64_t slice_ns)
 {
@@ -165,7 +166,8 @@ VTOPO_FN bool vtopo_preempts(uint64_t running_vtime, uint64_t woken_vtime, uint6
  * How long the head of a queue must have waited, in nanoseconds, before a CPU at that distance is worth going to.
  * `waiting` counts those that wait, the head included. A dispatcher may set a timer by it.
  *
- * Who goes saves its own wait and one turn for each behind it, and pays the way there and back (see the costs above).
+ * Who goes pays the way there and back (the costs above) and saves its own wait, and a turn for each behind it. What a
+ * turn is worth nobody knows yet; it is taken to be as long as the wait so far. Ours.
  */
 VTOPO_FN uint64_t vtopo_patience(uint32_t distance, uint32_t waiting)
 {
@@ -190,10 +192,10 @@ VTOPO_FN uint64_t vtopo_patience(uint32_t distance, uint32_t waiting)
  * the LLC that the AWAY flags speak of, `waited_ns` how long the head of the queue at home has waited, `waiting` how
  * many wait there; both are 0 when none does.
  *
- * A whole core at home first, since a sibling takes a third of the speed; the one where it ran last before another,
- * since its L1 and L2 are warm. Then any thread at home. Away only when the queue at home, with it at its end, has
- * waited longer than the way is worth. So a vCPU never leaves a queue that was empty: an idle CPU comes for it when
- * vtopo_may_steal says so, and nobody starves.
+ * A whole core at home first, since a busy sibling takes a third of the speed (q = 0.65; reference model, section 2.1);
+ * the one where it ran last before another, since its L1 and L2 are warm. Then any thread at home. Away only when the
+ * queue at home, with it at its end, has waited for longer than the way is worth. So a vCPU never leaves a queue that
+ * was empty: an idle CPU comes for it when vtopo_may_steal says so, and nobody starves.
  */
 VTOPO_FN uint32_t vtopo_seat(uint32_t idle, uint32_t distance, uint64_t waited_ns, uint32_t waiting)
 {
