@@ -63,12 +63,21 @@ pub enum Bind {
 /// What is searched when a vCPU wakes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake {
-    /// Whether the home LLC comes first.
-    pub knows_llcs: bool,
-    /// Idle CPUs looked at outside the first LLC; 0 is none.
+    /// The LLC that is searched.
+    pub first: First,
+    /// Idle CPUs looked at there.
     pub candidates: u32,
     /// Whether whole cores come before second threads.
     pub whole_cores: WholeCores,
+}
+
+/// The LLC that is searched for a woken vCPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// That of its group.
+    Home,
+    /// That of the CPU where it ran last.
+    Last,
 }
 
 /// When whole cores come before second threads.

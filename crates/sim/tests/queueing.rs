@@ -108,9 +108,9 @@ fn the_slowest_of_many_takes_the_harmonic_number() {
         .vms(parts, 1, |_| {});
     scene.spec.duration_ns = 1_900 * MS;
     scene.spec.warmup_ns = 1;
-    let seeds = 200;
+    let seeds = 200_u32;
     let slowest = (1..=seeds).map(|seed| {
-        let outcome = scene.run(seed);
+        let outcome = scene.run(seed.into());
         assert!(outcome.workloads[0].operations >= 16);
         outcome
             .vms
@@ -119,7 +119,7 @@ fn the_slowest_of_many_takes_the_harmonic_number() {
             .max()
             .unwrap_or(0) as f64
     });
-    let seen = slowest.sum::<f64>() / f64::from(seeds as u32) / MS as f64;
+    let seen = slowest.sum::<f64>() / f64::from(seeds) / MS as f64;
     let harmonic: f64 = (1..=parts).map(|n| 1.0 / f64::from(n)).sum();
     close(seen, 10.0 * harmonic, 7.0);
 }

@@ -50,18 +50,6 @@ impl Bits {
             .or_else(|| self.first_common(other, range.start..middle))
     }
 
-    /// All indices, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0_u32..).zip(&self.words).flat_map(|(word, &bits)| {
-            let mut rest = bits;
-            std::iter::from_fn(move || {
-                let found = (rest != 0).then(|| word * 64 + rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(found)
-            })
-        })
-    }
-
     pub(crate) fn len(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
@@ -88,7 +76,6 @@ mod tests {
         assert_eq!(a.first_common(&b, 71..199), None);
         assert_eq!(a.next_common(&b, 0..200, 71), Some(199));
         assert_eq!(a.next_common(&b, 0..100, 71), Some(3));
-        assert_eq!(a.iter().collect::<Vec<_>>(), [3, 64, 70, 130, 199]);
         assert_eq!(a.len(), 5);
     }
 }

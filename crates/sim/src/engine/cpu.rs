@@ -76,6 +76,7 @@ impl Simulator<'_> {
         let world = std::mem::replace(&mut entry.world, NONE);
         entry.generation = entry.generation.wrapping_add(1);
         let started = entry.started;
+        self.worlds[world as usize].burst_ns = self.now - started;
         self.record
             .segment(&self.worlds[world as usize], cpu, started, self.now);
         self.set_state(world, state);

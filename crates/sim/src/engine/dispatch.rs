@@ -7,7 +7,7 @@ use policy::hot::{self, Idle, Seat};
 use super::bits::Bits;
 use super::world::State;
 use super::{Event, NONE, Simulator};
-use crate::hypervisor::{self, WholeCores};
+use crate::hypervisor::{self, First, WholeCores};
 use crate::time::{MS, Nanos};
 
 /// Between two rounds in which idle CPUs look for work: the shortest period of any hypervisor here.
@@ -123,75 +123,58 @@ impl Simulator<'_> {
         }
     }
 
-    /// A CPU of its own for a woken world, or the queue where it waits: dispatchers with a queue for each CPU.
+    /// A CPU of its own for a woken world, or the queue where it waits: dispatchers with a queue for each CPU. They look at
+    /// the last CPU, then in one LLC; from further away work is pulled, in its time.
     fn search_cpu(&mut self, world: u32) -> Result<u32, u32> {
         let entry = &self.worlds[world as usize];
         let (last, wake) = (entry.cpu, self.hypervisor.wake);
         let allowed = &self.masks[entry.mask as usize];
         let wants_core = self.wants_whole_core(wake.whole_cores);
-        let may_last = allowed.contains(last) && self.idle_threads.contains(last);
+        let llc = match wake.first {
+            First::Home => entry.home_llc,
+            First::Last => self.layout.llc_of(last),
+        };
+        let range = self.layout.llcs[llc as usize].clone();
+        let may_last =
+            range.contains(&last) && allowed.contains(last) && self.idle_threads.contains(last);
         if may_last && (!wants_core || self.idle_cores.contains(last)) {
             return Ok(last);
         }
-        let home = self.layout.llcs[entry.home_llc as usize].clone();
-        let near = self.layout.llcs[self.layout.llc_of(last) as usize].clone();
-        let first = if wake.knows_llcs && self.hypervisor.bind != hypervisor::Bind::Host {
-            home
-        } else {
-            near
-        };
-        if wake.knows_llcs {
-            let cores = wants_core.then_some(&self.idle_cores);
-            for idle in cores.into_iter().chain([&self.idle_threads]) {
-                if let Some(cpu) = idle.next_common(allowed, first.clone(), last) {
-                    return Ok(cpu);
-                }
-            }
-        }
-        if let Some(cpu) = self.search_candidates(world, wants_core) {
+        if let Some(cpu) = self.search_candidates(world, range.clone(), wants_core) {
             return Ok(cpu);
         }
-        if may_last {
-            return Ok(last);
-        }
-        Err(self.shortest_queue(world, last))
+        Err(self.shortest_queue(world, range))
     }
 
-    /// At most so many idle CPUs, from a random one on: the one of an idle core, otherwise the first.
-    fn search_candidates(&mut self, world: u32, wants_core: bool) -> Option<u32> {
-        let all = 0..self.layout.len() as u32;
-        let mut left = self.hypervisor.wake.candidates;
-        let mut at = self.dice.below(all.end);
-        let allowed = &self.masks[self.worlds[world as usize].mask as usize];
-        let mut found = None;
-        while left > 0 {
-            let Some(cpu) = self.idle_threads.next_common(allowed, all.clone(), at) else {
+    /// At most so many idle CPUs of a range, from the last one on: the first of an idle core, otherwise the first.
+    fn search_candidates(&self, world: u32, range: Range<u32>, wants_core: bool) -> Option<u32> {
+        let entry = &self.worlds[world as usize];
+        let allowed = &self.masks[entry.mask as usize];
+        let (mut at, mut found) = (entry.cpu, None);
+        for _ in 0..self.hypervisor.wake.candidates.min(range.len() as u32) {
+            let Some(cpu) = self.idle_threads.next_common(allowed, range.clone(), at) else {
                 break;
             };
             if !wants_core || self.idle_cores.contains(cpu) {
                 return Some(cpu);
             }
             found = found.or(Some(cpu));
-            left -= 1;
-            at = (cpu + 1) % all.end;
+            at = cpu + 1;
         }
         found
     }
 
-    /// The queue of the last CPU, or of a random other one that is shorter.
-    fn shortest_queue(&mut self, world: u32, last: u32) -> u32 {
-        let draw = self.dice.below(self.layout.len() as u32);
-        let allowed = &self.masks[self.worlds[world as usize].mask as usize];
+    /// The shortest queue of a range, the last CPU's if it is one of them; any allowed CPU's if the range has none.
+    fn shortest_queue(&mut self, world: u32, range: Range<u32>) -> u32 {
+        let entry = &self.worlds[world as usize];
+        let allowed = &self.masks[entry.mask as usize];
+        let inside = range.filter(|&cpu| allowed.contains(cpu));
+        let found = inside.min_by_key(|&cpu| (self.queues.len(cpu), cpu != entry.cpu, cpu));
         let all = 0..self.layout.len() as u32;
-        let other = allowed.next_common(allowed, all, draw);
-        let last = Some(last)
-            .filter(|&last| allowed.contains(last))
-            .or(other)
-            .unwrap_or(0);
-        match other {
-            Some(other) if self.queues.len(other) + 1 < self.queues.len(last) => other,
-            _ => last,
-        }
+        let draw = self.dice.below(all.end);
+        found
+            .or_else(|| allowed.next_common(allowed, all, draw))
+            .unwrap_or(0)
     }
 
     /// The same with a queue for each LLC, by the rules of `policy/hot/dispatch.h`.

@@ -91,10 +91,24 @@ impl Simulator<'_> {
             latency: program.map_or_else(histogram, |program| program.latency.clone()),
             time,
             moves,
-            cache_bytes: 0.0,
-            remote_share: 0.0,
-            llcs_mean: 0.0,
+            cache_bytes: self.seen_mean(&self.machine.seen.held, guest as usize),
+            remote_share: self.seen_mean(&self.machine.seen.remote, guest as usize),
+            llcs_mean: self.seen_mean(&self.machine.seen.llcs, guest as usize),
         }
+    }
+
+    /// The mean over the settlements of the window.
+    fn seen_mean(&self, sums: &[f64], index: usize) -> f64 {
+        let settlements = self.machine.seen.settlements.max(1) as f64;
+        sums.get(index).map_or(0.0, |sum| sum / settlements)
+    }
+
+    fn held_by_llc(&self) -> Vec<Vec<(u32, f64)>> {
+        let by_vm = |sums: &Vec<f64>| {
+            let means = (0..sums.len()).map(|vm| (vm as u32, self.seen_mean(sums, vm)));
+            means.filter(|(_, bytes)| *bytes > 0.0).collect()
+        };
+        self.machine.seen.held_by_llc.iter().map(by_vm).collect()
     }
 
     fn host_outcome(&self) -> HostOutcome {
@@ -110,8 +124,10 @@ impl Simulator<'_> {
             busy_ns: self.cpus.iter().map(|cpu| cpu.busy_ns).sum(),
             cpu_ns: window * self.cpus.len() as u64,
             llc_busy: self.layout.llcs.iter().map(busy).collect(),
-            llc_held: Vec::new(),
-            node_traffic: Vec::new(),
+            llc_held: self.held_by_llc(),
+            node_traffic: (0..self.fabric.nodes())
+                .map(|node| self.seen_mean(&self.machine.seen.node_load, node))
+                .collect(),
             rebalances: self.record.rebalances,
             unsound_plans: self.record.unsound_plans,
         }

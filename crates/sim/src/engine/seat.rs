@@ -51,6 +51,7 @@ impl Simulator<'_> {
 
     /// Gives every world its home and its mask; who is on a CPU that is not his any more leaves it.
     pub(crate) fn seat_all(&mut self) {
+        self.place_memory();
         let dedicated = self.dedicated_cpus();
         let groups = std::mem::take(&mut self.placement.groups);
         for group in &groups {

@@ -70,9 +70,9 @@ impl<'a> Simulator<'a> {
         let mut idle = Bits::new(all);
         (0..all as u32).for_each(|cpu| idle.insert(cpu));
         let vcpus: usize = spec.vms.iter().map(|vm| vm.vm.vcpus as usize).sum();
-        let smt = spec.vms.iter().map(|vm| {
+        let vectors = spec.vms.iter().map(|vm| {
             let workload = vm.workload.map(|index| spec.workloads[index].vector);
-            workload.unwrap_or(Vector::COMPUTE).smt
+            (workload.unwrap_or(Vector::COMPUTE), vm.vm.vcpus)
         });
         let mut simulator = Self {
             host: Arc::clone(host),
@@ -99,7 +99,7 @@ impl<'a> Simulator<'a> {
             generation: 0,
             talks: Vec::new(),
             talk_counts: Vec::new(),
-            machine: machine::Hardware::new(smt.collect()),
+            machine: machine::Hardware::new(&fabric, vectors),
             record: account::Record::new(spec.timeline),
             dice: Stream::new(seed, Purpose::Dispatch, 0),
             is_balancing: false,

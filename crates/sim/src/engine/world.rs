@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) lag_ns: Nanos,
     /// How long it has run on the LLC on which it is.
     pub(crate) warm_ns: Nanos,
+    /// How long it ran the last time.
+    pub(crate) burst_ns: Nanos,
     /// Mean idle time between two busy periods, as the guest's scheduler estimates it.
     pub(crate) idle_mean_ns: Nanos,
     /// Time it ran or wanted to, since power-on.
@@ -94,6 +96,7 @@ impl World {
             poll_until: 0,
             lag_ns: 0,
             warm_ns: 0,
+            burst_ns: 0,
             idle_mean_ns: 0,
             wanted_ns: 0,
             time: Times::default(),

@@ -1,6 +1,6 @@
 //! The hypervisors by the names of the placement policies.
 
-use super::{Bind, Cosched, Costs, Hypervisor, Poll, Queues, Wake, WholeCores};
+use super::{Bind, Cosched, Costs, First, Hypervisor, Poll, Queues, Wake, WholeCores};
 use crate::time::{MS, Nanos, S, US};
 
 /// Reference model, sections 2.3 and 2.4: vCPU switch with exit 3 to 6 us; halt and wake "a couple of us"; virtual IPI
@@ -35,7 +35,7 @@ impl Hypervisor {
             "llc-pack" => Self {
                 bind: Bind::Group,
                 wake: Wake {
-                    knows_llcs: true,
+                    first: First::Home,
                     candidates: 4,
                     whole_cores: WholeCores::UpTo(25),
                 },
@@ -45,7 +45,7 @@ impl Hypervisor {
             "llc" => Self {
                 bind: Bind::Node,
                 wake: Wake {
-                    knows_llcs: true,
+                    first: First::Home,
                     candidates: 4,
                     whole_cores: WholeCores::Always,
                 },
@@ -71,7 +71,7 @@ fn esxi(name: &'static str, package_ns: Nanos, host_ns: Nanos) -> Hypervisor {
         queues: Queues::PerCpu,
         bind: Bind::Node,
         wake: Wake {
-            knows_llcs: false,
+            first: First::Last,
             candidates: 4,
             // Reference model, section 3: blind to threads above about a quarter of the load.
             whole_cores: WholeCores::UpTo(25),
@@ -101,9 +101,9 @@ fn linux() -> Hypervisor {
         queues: Queues::PerCpu,
         bind: Bind::Host,
         wake: Wake {
-            knows_llcs: true,
             // Outside the LLC of the last CPU nothing is searched (`select_idle_sibling`).
-            candidates: 0,
+            first: First::Last,
+            candidates: u32::MAX,
             whole_cores: WholeCores::Always,
         },
         slice_ns: 2_800 * US,
@@ -127,7 +127,7 @@ fn vtopo() -> Hypervisor {
         queues: Queues::PerLlc,
         bind: Bind::Host,
         wake: Wake {
-            knows_llcs: true,
+            first: First::Home,
             candidates: u32::MAX,
             whole_cores: WholeCores::Always,
         },
