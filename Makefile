@@ -1,22 +1,28 @@
-# The two commands: `make run` tries vtopo on this machine, `make test` runs all checks.
+# The two commands: `make run` tries vtopo on this machine, `make test` runs all checks. `make bench-peers` compares it.
 # Everything else is `cargo` or `cargo xtask`.
 
 # A Rust that rustup has just installed is found without a new login.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test setup setup-test
+.PHONY: help run test bench-peers setup setup-test
 
 help:
 	@echo 'make run          install what is missing, build, and try vtopo on this machine'
 	@echo 'make test         install what tests need, and run all checks'
+	@echo 'make bench-peers  compare the speed of simulating and placing with other programs'
 	@echo 'make setup        only install what building and running need'
-	@echo 'cargo xtask       list the chores: ci, tidy, golden, bench, optimum, peers, fuzz, dist'
+	@echo 'cargo xtask       list the chores: ci, tidy, golden, bench, optimum, peers, engines, placement, fuzz, dist'
 
 run: setup
 	@scripts/run.sh
 
 test: setup-test
 	@cargo xtask ci
+
+# Fetches the peers; what cannot be had is skipped with its reason.
+bench-peers: setup
+	@cargo xtask engines
+	@cargo xtask placement
 
 setup:
 	@scripts/setup.sh

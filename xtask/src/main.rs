@@ -11,6 +11,7 @@
 mod ci;
 mod command;
 mod dist;
+mod engines;
 mod fuzz;
 mod golden;
 mod optimum;
@@ -63,6 +64,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run our event queue and other simulators on the same hold model; see bench/engines.
+    Engines {
+        /// Arguments for bench/engines/run.py, such as `--entities 1000`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Measure how far `best` is from the proven optimum; see bench/optimum.
     Optimum {
         /// Arguments for bench/optimum, such as `--count 20`.
@@ -81,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Bench { rest } => bench(&rest),
         Chore::Fuzz { seconds } => fuzz::run(seconds),
         Chore::Peers { rest } => peers::run(&rest),
+        Chore::Engines { rest } => engines::run(&rest),
         Chore::Optimum { rest } => optimum::run(&rest),
         Chore::Dist => dist::run(),
     });
