@@ -8,9 +8,11 @@
     reason = "times and counts are far below 2^52, indices below 2^32, and what is rounded is not negative"
 )]
 
+pub mod fleet;
 pub mod machine;
 pub mod outcome;
 pub mod queue;
 pub mod rng;
 pub mod spec;
 pub mod time;
+pub mod traces;
