@@ -10,6 +10,7 @@
 )]
 
 pub mod engine;
+pub mod fleet;
 pub mod hypervisor;
 pub mod machine;
 mod network;
@@ -19,3 +20,4 @@ mod reconcile;
 pub mod rng;
 pub mod spec;
 pub mod time;
+pub mod traces;
