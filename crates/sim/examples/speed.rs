@@ -12,6 +12,7 @@ use policy::policies;
 use sim::engine::{Setting, run};
 use sim::hypervisor::Hypervisor;
 use sim::machine::vector::Vector;
+use sim::network::Network;
 use sim::rng::Law;
 use sim::spec::{Clients, GuestSystem, RunSpec, Scaled, Step, VmSpec, Workload};
 use sim::time::{S, US};
@@ -73,7 +74,9 @@ fn main() {
                 mean_ns: work_us * US,
             })],
             devices: Vec::new(),
+            network: None,
         }],
+        network: Network::default(),
     };
     let hypervisor = Hypervisor::of_policy(&policy).expect("a policy's name");
     let placer = policies::named(&policy).expect("a policy's name");

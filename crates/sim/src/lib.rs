@@ -11,7 +11,7 @@
 pub mod engine;
 pub mod hypervisor;
 pub mod machine;
-mod network;
+pub mod network;
 pub mod outcome;
 pub mod queue;
 mod reconcile;

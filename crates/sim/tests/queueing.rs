@@ -9,6 +9,7 @@ use policy::generations::LinuxDefault;
 use sim::engine::{Setting, run};
 use sim::hypervisor::{Costs, Hypervisor};
 use sim::machine::vector::Vector;
+use sim::network::Network;
 use sim::outcome::Outcome;
 use sim::rng::Law;
 use sim::spec::{Arrivals, Clients, GuestSystem, RunSpec, Scaled, Step, VmSpec, Workload};
@@ -61,7 +62,9 @@ fn queue(vcpus: u32, rho: f64, service: Law, threads: u32) -> RunSpec {
             },
             steps: vec![Step::Cpu(service)],
             devices: Vec::new(),
+            network: None,
         }],
+        network: Network::default(),
     }
 }
 

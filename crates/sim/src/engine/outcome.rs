@@ -83,6 +83,10 @@ impl Simulator<'_> {
             time.add(&world.time);
             moves.add(&world.moves);
         }
+        let mut system = Times::default();
+        for world in self.system_worlds(guest) {
+            system.add(&self.worlds[world as usize].time);
+        }
         VmOutcome {
             name: spec.vm.name.clone(),
             workload: spec.workload,
@@ -90,11 +94,18 @@ impl Simulator<'_> {
             operations: program.map_or(0, |program| program.operations),
             latency: program.map_or_else(histogram, |program| program.latency.clone()),
             time,
+            system,
             moves,
             cache_bytes: 0.0,
             remote_share: 0.0,
             llcs_mean: 0.0,
         }
+    }
+
+    /// What the thread that receives for all VMs did.
+    fn shared_times(&self) -> Times {
+        let world = self.worlds.get(self.paths.shared as usize);
+        world.map_or_else(Times::default, |world| world.time)
     }
 
     fn host_outcome(&self) -> HostOutcome {
@@ -114,6 +125,7 @@ impl Simulator<'_> {
             node_traffic: Vec::new(),
             rebalances: self.record.rebalances,
             unsound_plans: self.record.unsound_plans,
+            system: self.shared_times(),
         }
     }
 }
