@@ -18,6 +18,7 @@ use policy::policies;
 use sim::engine::{Setting, run};
 use sim::hypervisor::Hypervisor;
 use sim::machine::vector::Vector;
+use sim::network::Network;
 use sim::outcome::{Outcome, VmOutcome};
 use sim::rng::Law;
 use sim::spec::{Clients, GuestSystem, RunSpec, Scaled, Step, VmSpec, Workload};
@@ -109,7 +110,9 @@ fn spec(seconds: u64, work_us: u64) -> RunSpec {
                 mean_ns: work_us * US,
             })],
             devices: Vec::new(),
+            network: None,
         }],
+        network: Network::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The event loop: CPUs, the worlds that run on them, guests and their threads.
 //!
 //! # Vocabulary
-//! A *world* is what a hypervisor schedules: a vCPU. A *thread* is what a guest schedules on its vCPUs. A thread works
+//! A *world* is what a hypervisor schedules: a vCPU, or a system thread that moves packets. A *thread* is what a guest schedules on its vCPUs. A thread works
 //! through the steps of *requests*, which *users* make. Work is done at the speed of the CPU at that moment; whenever the
 //! speed changes (the core's other thread starts or stops, caches fill, memory moves), what was done so far is settled
 //! ([`cpu`]) and the end of the work is scheduled anew. The event that was scheduled before is not searched: it carries a
@@ -17,17 +17,20 @@ mod cosched;
 mod cpu;
 mod dispatch;
 mod event;
+mod exchange;
 mod guest;
 mod interrupt;
 pub(crate) mod layout;
 mod limit;
 mod machine;
 mod outcome;
+mod packet;
 mod program;
 mod pull;
 mod queues;
 mod seat;
 mod setup;
+mod vnic;
 mod world;
 
 use std::sync::Arc;
@@ -84,6 +87,7 @@ pub struct Simulator<'a> {
     guests: Vec<Guest>,
     programs: Vec<Program>,
     threads: Vec<Thread>,
+    paths: packet::Paths,
     pub(crate) placement: Placement,
     pub(crate) vms: Vec<Vm>,
     pub(crate) moved_ns: Vec<Option<Nanos>>,
@@ -151,6 +155,10 @@ impl Simulator<'_> {
             Event::Answered { thread } => self.answered(thread),
             Event::DeviceDone { thread } => self.device_done(thread),
             Event::Called { thread, guest } => self.called(thread, guest),
+            Event::Packet { message } => self.packet(message),
+            Event::Client { message } => self.at_client(message),
+            Event::Interrupt { message } => self.inject(message),
+            Event::Coalesced { guest, generation } => self.coalesced(guest, generation),
             Event::Balance => self.balance(),
             Event::GuestBalance { guest } => self.guest_balance(guest),
             Event::Cosched { guest } => self.cosched(guest),

@@ -38,6 +38,17 @@ pub struct Hypervisor {
     pub costs: Costs,
     /// Page copies between nodes a second.
     pub page_rate: u32,
+    /// System threads that move a VM's packets.
+    pub packet_threads: PacketThreads,
+}
+
+/// System threads of a VM's virtual adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketThreads {
+    /// One that receives and one that transmits.
+    Two,
+    /// One for both (KVM: `vhost`).
+    One,
 }
 
 /// Where ready vCPUs wait.

@@ -13,7 +13,7 @@ pub mod engine;
 pub mod fleet;
 pub mod hypervisor;
 pub mod machine;
-mod network;
+pub mod network;
 pub mod outcome;
 pub mod queue;
 mod reconcile;

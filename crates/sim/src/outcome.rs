@@ -55,7 +55,9 @@ pub struct VmOutcome {
     pub latency: Histogram<u64>,
     /// What its vCPUs did, in sum.
     pub time: Times,
-    /// What they suffered, in sum.
+    /// What its system threads did, in sum: packets of its virtual adapter.
+    pub system: Times,
+    /// What its vCPUs suffered, in sum.
     pub moves: Moves,
     /// Mean last-level cache it held, in bytes.
     pub cache_bytes: f64,
@@ -65,7 +67,7 @@ pub struct VmOutcome {
     pub llcs_mean: f64,
 }
 
-/// Where the time of vCPUs went, in nanoseconds. The first four make up the whole time.
+/// Where the time of vCPUs or system threads went, in nanoseconds. The first four make up the whole time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {
     /// On a CPU, with polling.
@@ -122,6 +124,8 @@ pub struct HostOutcome {
     pub rebalances: u64,
     /// Plans that were refused by the check; none is expected.
     pub unsound_plans: u64,
+    /// What system threads that serve all VMs did, in sum.
+    pub system: Times,
 }
 
 /// A span of a CPU with one vCPU or system thread.
@@ -129,7 +133,7 @@ pub struct HostOutcome {
 pub struct Segment {
     /// Index of the host's CPU.
     pub cpu: u32,
-    /// Index of the VM.
+    /// Index of the VM; `u32::MAX` for a system thread that serves all of them.
     pub vm: u32,
     /// vCPU; `None` for a system thread.
     pub vcpu: Option<u32>,

@@ -26,6 +26,8 @@ pub enum Purpose {
     Guest,
     /// Where a policy's choice is one of many (its pseudo-random state).
     Policy,
+    /// When the timers of adapters tick.
+    Network,
 }
 
 /// How a quantity varies. Times in nanoseconds.

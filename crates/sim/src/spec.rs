@@ -3,6 +3,7 @@
 use model::{GuestTopology, Vm};
 
 use crate::machine::vector::Vector;
+use crate::network::Network;
 use crate::rng::Law;
 use crate::time::Nanos;
 
@@ -19,6 +20,8 @@ pub struct RunSpec {
     pub vms: Vec<VmSpec>,
     /// Their workloads.
     pub workloads: Vec<Workload>,
+    /// The path of packets to and from VMs whose workloads use it.
+    pub network: Network,
 }
 
 /// A VM that runs a workload.
@@ -65,6 +68,27 @@ pub struct Workload {
     pub steps: Vec<Step>,
     /// Devices and their speeds, by index.
     pub devices: Vec<Device>,
+    /// What requests and calls of this workload are on the network; `None` lets them arrive without one, as if from a
+    /// client that costs nothing and is infinitely near.
+    pub network: Option<Exchange>,
+}
+
+/// Packets of a request and of its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// To the server.
+    pub request: Packets,
+    /// Back; a count of 0 sends no answer to a client, and the operation ends in the server.
+    pub answer: Packets,
+}
+
+/// Packets that travel together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packets {
+    /// How many.
+    pub count: u32,
+    /// Size of each in bytes.
+    pub bytes: u32,
 }
 
 /// A number that may grow with the VM: `10` or `10/vcpu`.
@@ -136,14 +160,15 @@ pub enum Step {
     },
     /// Wakes another thread of the VM that does this work (a log writer, a listener) and waits for it.
     Handoff(Law),
-    /// Calls a workload of another VM of the tile and waits for the answer.
+    /// Calls a workload of another VM of the tile and waits for the answer. With [`Workload::network`] of the caller it goes
+    /// over the virtual switch, otherwise it takes a fixed time.
     Call {
         /// Name of the workload called.
         to: String,
     },
-    /// A packet goes to the client and back: the VM's network path both ways and the wire.
+    /// Packets go to a client outside and as many come back: the VM's network path both ways and the wire.
     Network {
-        /// Packets in each direction.
+        /// Packets in each direction, above 0.
         packets: u32,
         /// Size of each in bytes.
         bytes: u32,

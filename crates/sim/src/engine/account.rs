@@ -1,7 +1,7 @@
 //! The books: where the time of worlds went, what happened, and the hash that proves that two runs are equal.
 
 use super::event::Event;
-use super::world::{State, World};
+use super::world::{Kind, State, World};
 use super::{NONE, Simulator};
 use crate::outcome::{Moves, Segment, Times};
 use crate::time::Nanos;
@@ -41,7 +41,7 @@ impl Record {
     pub(crate) fn count(&mut self, at: Nanos, event: Event) {
         self.events += 1;
         let (kind, what) = event.code();
-        for word in [at ^ kind << 60, what] {
+        for word in [at ^ kind << 58, what] {
             self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         }
     }
@@ -55,7 +55,7 @@ impl Record {
             self.segments.push(Segment {
                 cpu,
                 vm: world.guest,
-                vcpu: Some(world.vcpu),
+                vcpu: (world.kind == Kind::Vcpu).then_some(world.vcpu),
                 from_ns,
                 to_ns,
             });
@@ -90,9 +90,10 @@ impl Simulator<'_> {
         }
         entry.state = state;
         entry.since = now;
-        let (guest, lag) = (entry.guest, entry.lag_ns);
-        let slowest = &mut self.guests[guest as usize].lag_ns;
-        *slowest = lag.max(*slowest);
+        if entry.kind == Kind::Vcpu {
+            let slowest = &mut self.guests[entry.guest as usize].lag_ns;
+            *slowest = entry.lag_ns.max(*slowest);
+        }
     }
 
     /// Books everything up to now, without changing anything.

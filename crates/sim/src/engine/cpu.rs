@@ -2,15 +2,16 @@
 
 use policy::hot;
 
-use super::world::State;
+use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
 use crate::time::{Nanos, Work, time_of, work_of};
 
 /// A CPU of the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Cpu {
-    /// Who is on it.
+    /// Who is on it, and who was last.
     pub(crate) world: u32,
+    pub(crate) last: u32,
     /// Until when its time is settled.
     pub(crate) settled: Nanos,
     /// Speed since then.
@@ -32,6 +33,7 @@ impl Cpu {
     pub(crate) fn new() -> Self {
         Self {
             world: NONE,
+            last: NONE,
             settled: 0,
             speed: 0,
             is_paired: false,
@@ -49,10 +51,14 @@ impl Simulator<'_> {
     pub(super) fn start(&mut self, world: u32, cpu: u32) {
         debug_assert_eq!(self.cpus[cpu as usize].world, NONE, "the CPU is idle");
         self.set_state(world, State::Running);
-        self.charge_arrival(world, cpu);
+        match self.worlds[world as usize].kind {
+            Kind::Vcpu => self.charge_arrival(world, cpu),
+            Kind::System => self.charge_system(world, cpu),
+        }
         let slice = self.slice_of(cpu);
         let entry = &mut self.cpus[cpu as usize];
         entry.world = world;
+        entry.last = world;
         entry.settled = self.now;
         entry.started = self.now;
         entry.slice_end = self.now + slice;
@@ -123,6 +129,12 @@ impl Simulator<'_> {
         world.debt -= paid;
         work -= paid;
         world.time.overhead_ns += paid / Work::from(speed.max(1));
+        let stack = work.min(world.packet_todo);
+        world.packet_todo -= stack;
+        work -= stack;
+        if world.kind == Kind::System {
+            return;
+        }
         if world.thread == NONE {
             world.time.poll_ns += work / Work::from(speed.max(1));
         } else {
@@ -178,7 +190,10 @@ impl Simulator<'_> {
     pub(super) fn arm(&mut self, cpu: u32) {
         let entry = &self.cpus[cpu as usize];
         let world = &self.worlds[entry.world as usize];
-        let mut due = if world.thread != NONE || world.debt > 0 {
+        let mut due = if world.has_packets() {
+            // They come before the thread: its interrupt took the vCPU.
+            self.now + time_of(world.debt + world.packet_todo, entry.speed)
+        } else if world.thread != NONE || world.debt > 0 {
             let todo = self
                 .threads
                 .get(world.thread as usize)
@@ -193,7 +208,9 @@ impl Simulator<'_> {
         if self.has_waiting(cpu) {
             due = due.min(entry.slice_end.max(self.now));
         }
-        if let Some(left) = self.guests[world.guest as usize].limit_left() {
+        if world.kind == Kind::Vcpu
+            && let Some(left) = self.guests[world.guest as usize].limit_left()
+        {
             due = due.min(self.now + left);
         }
         let entry = &mut self.cpus[cpu as usize];

@@ -5,7 +5,7 @@ use std::ops::Range;
 use policy::hot::{self, Idle, Seat};
 
 use super::bits::Bits;
-use super::world::State;
+use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
 use crate::hypervisor::{self, First, WholeCores};
 use crate::time::{MS, Nanos};
@@ -38,9 +38,11 @@ impl Simulator<'_> {
         self.raise_floor(queue);
         self.rebase(world, queue);
         let entry = &self.worlds[world as usize];
-        let (vtime, guest) = (entry.vtime, entry.guest);
+        let (vtime, guest, kind) = (entry.vtime, entry.guest, entry.kind);
         self.queues.push(queue, world, vtime, self.now);
-        self.watch_skew(guest);
+        if kind == Kind::Vcpu {
+            self.watch_skew(guest);
+        }
         self.preempt(world, queue);
         if !self.is_balancing {
             self.is_balancing = true;

@@ -15,6 +15,14 @@ pub(crate) enum Event {
     DeviceDone { thread: u32 },
     /// The call of a thread reaches another VM.
     Called { thread: u32, guest: u32 },
+    /// Packets come out of the host's adapter.
+    Packet { message: u32 },
+    /// Packets come to the client outside.
+    Client { message: u32 },
+    /// The timer of a virtual adapter lets an interrupt through.
+    Interrupt { message: u32 },
+    /// A virtual adapter has held packets back for as long as it may.
+    Coalesced { guest: u32, generation: u32 },
     /// Idle CPUs look for work.
     Balance,
     /// Idle vCPUs of a guest look for threads.
@@ -55,6 +63,10 @@ impl Event {
             Self::WarmedUp => (12, 0),
             Self::PowerOn { guest } => (13, guest.into()),
             Self::PowerOff { guest } => (14, guest.into()),
+            Self::Packet { message } => (15, message.into()),
+            Self::Client { message } => (16, message.into()),
+            Self::Interrupt { message } => (17, message.into()),
+            Self::Coalesced { guest, generation } => (18, pair(guest, generation)),
         }
     }
 }

@@ -106,13 +106,7 @@ impl Simulator<'_> {
     /// A thread came to a vCPU that is on a CPU.
     fn thread_came(&mut self, world: u32) {
         let cpu = self.worlds[world as usize].cpu;
-        let was_polling = self.worlds[world as usize].is_polling();
-        if was_polling {
-            self.settle(cpu);
-            let cost = self.hypervisor.costs.polled_wake_ns;
-            self.add_debt(world, cost);
-            self.note_idle_end(world, self.worlds[world as usize].poll_ns);
-        }
+        self.end_poll(world);
         if self.worlds[world as usize].thread == NONE {
             self.settle_in(world);
         } else if self.worlds[world as usize].queued == 1 {
@@ -121,6 +115,16 @@ impl Simulator<'_> {
         if self.cpus[cpu as usize].world == world {
             self.settle(cpu);
             self.arm(cpu);
+        }
+    }
+
+    /// Something came for a vCPU that is on a CPU: if it was polling, that is over.
+    pub(super) fn end_poll(&mut self, world: u32) {
+        if self.worlds[world as usize].is_polling() {
+            self.settle(self.worlds[world as usize].cpu);
+            let cost = self.hypervisor.costs.polled_wake_ns;
+            self.add_debt(world, cost);
+            self.note_idle_end(world, self.worlds[world as usize].poll_ns);
         }
     }
 

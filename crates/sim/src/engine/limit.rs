@@ -1,13 +1,13 @@
 //! Limits: a VM that has used up what it may use in a period stands still until the next one.
 
-use super::world::State;
+use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
 
 impl Simulator<'_> {
     /// Whether a running world's VM has nothing left.
     pub(super) fn is_over_limit(&self, world: u32) -> bool {
-        let guest = &self.guests[self.worlds[world as usize].guest as usize];
-        guest.limit_left() == Some(0)
+        let entry = &self.worlds[world as usize];
+        entry.kind == Kind::Vcpu && self.guests[entry.guest as usize].limit_left() == Some(0)
     }
 
     /// Stops all vCPUs of a VM until its limit is good for more.

@@ -1,6 +1,6 @@
 //! The hardware under the worlds: how fast each of them is, and what a move costs.
 
-use super::world::State;
+use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
 use crate::machine::contention::Contention;
 use crate::machine::fabric::Fabric;
@@ -78,7 +78,7 @@ impl Simulator<'_> {
         self.look();
         for cpu in 0..self.cpus.len() as u32 {
             let world = self.cpus[cpu as usize].world;
-            if world != NONE {
+            if world != NONE && self.worlds[world as usize].kind == Kind::Vcpu {
                 self.set_speed(world, cpu);
                 self.update_speed(cpu);
             }
@@ -93,8 +93,12 @@ impl Simulator<'_> {
         let guest = self.worlds[world as usize].guest;
         let contention = &self.machine.contention;
         let vector = *contention.vector(guest);
+        // Who comes back to a CPU on which nobody else was is switched to by nobody: the wake-up is all it costs.
+        let mut cost = match self.cpus[cpu as usize].last {
+            before if before == world => 0,
+            _ => self.hypervisor.costs.switch_ns,
+        };
         let entry = &mut self.worlds[world as usize];
-        let mut cost = self.hypervisor.costs.switch_ns;
         if last != cpu {
             entry.moves.cpu += 1;
             entry.cpu = cpu;

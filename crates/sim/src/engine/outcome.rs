@@ -83,6 +83,10 @@ impl Simulator<'_> {
             time.add(&world.time);
             moves.add(&world.moves);
         }
+        let mut system = Times::default();
+        for world in self.system_worlds(guest) {
+            system.add(&self.worlds[world as usize].time);
+        }
         VmOutcome {
             name: spec.vm.name.clone(),
             workload: spec.workload,
@@ -90,6 +94,7 @@ impl Simulator<'_> {
             operations: program.map_or(0, |program| program.operations),
             latency: program.map_or_else(histogram, |program| program.latency.clone()),
             time,
+            system,
             moves,
             cache_bytes: self.seen_mean(&self.machine.seen.held, guest as usize),
             remote_share: self.seen_mean(&self.machine.seen.remote, guest as usize),
@@ -111,6 +116,12 @@ impl Simulator<'_> {
         self.machine.seen.held_by_llc.iter().map(by_vm).collect()
     }
 
+    /// What the thread that receives for all VMs did.
+    fn shared_times(&self) -> Times {
+        let world = self.worlds.get(self.paths.shared as usize);
+        world.map_or_else(Times::default, |world| world.time)
+    }
+
     fn host_outcome(&self) -> HostOutcome {
         let window = self.now - self.record.measured_from;
         let busy = |range: &std::ops::Range<u32>| {
@@ -130,6 +141,7 @@ impl Simulator<'_> {
                 .collect(),
             rebalances: self.record.rebalances,
             unsound_plans: self.record.unsound_plans,
+            system: self.shared_times(),
         }
     }
 }

@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 
+use super::packet::INTERRUPT_QUEUES;
 use super::{Event, NONE, Simulator};
 use crate::rng::{Law, Purpose, Stream};
-use crate::spec::{Arrivals, Clients, Step, Workload};
+use crate::spec::{Arrivals, Clients, Packets, Step, Workload};
 use crate::time::{Nanos, US, Work, work_of};
 
 /// One way between two VMs of a host: send exit 1, transmit thread 1.75, virtual switch 1.25, receive thread 2,
 /// injection 4 us (reference model, section 2.4, per direction).
 const CALL_NS: Nanos = 10 * US;
-/// Interrupts of a device go to at most so many vCPUs: queues of a virtual adapter. Ours.
-const INTERRUPT_QUEUES: u32 = 8;
 
 /// What the threads of one VM do.
 #[derive(Debug)]
@@ -21,15 +20,15 @@ pub(crate) struct Program {
     pub(crate) guest: u32,
     pub(crate) workload: u32,
     /// Threads without a request, the one that slept last on top: its data are warm.
-    idle: Vec<u32>,
-    pending: VecDeque<Request>,
+    pub(super) idle: Vec<u32>,
+    pub(super) pending: VecDeque<Request>,
     pub(crate) users: u32,
     pub(crate) think: Law,
     pub(crate) per_s: f64,
     arrivals: Stream,
     devices: Stream,
     /// Requests so far, which number the streams of their work.
-    count: u64,
+    pub(super) count: u64,
     seed: u64,
     locks: Vec<Lock>,
     device_queues: Vec<DeviceQueue>,
@@ -48,14 +47,14 @@ pub(crate) struct Program {
 /// Work that somebody asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    asked: Nanos,
-    number: u64,
-    reply: Reply,
+    pub(super) asked: Nanos,
+    pub(super) number: u64,
+    pub(super) reply: Reply,
 }
 
 /// Who waits for the answer.
 #[derive(Debug, Clone, Copy)]
-enum Reply {
+pub(super) enum Reply {
     User(u32),
     Nobody,
     Thread(u32),
@@ -68,12 +67,16 @@ pub(crate) struct Thread {
     pub(crate) vcpu: u32,
     pub(crate) next: u32,
     pub(crate) todo: Work,
-    program: u32,
-    step: u32,
+    pub(super) program: u32,
+    pub(super) step: u32,
     /// Whether the present step has begun; waiting for a lock or a device, it is not begun again.
     is_begun: bool,
-    request: Request,
-    dice: Stream,
+    /// Whether the work of the present step is to make packets ready that it then waits for.
+    pub(super) is_sending: bool,
+    /// Whether the answer to its request goes out as packets.
+    answers: bool,
+    pub(super) request: Request,
+    pub(super) dice: Stream,
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +101,7 @@ pub(super) enum Turn {
 }
 
 /// Seconds of the largest latency a histogram holds: an hour.
-const LONGEST_LATENCY: u64 = 3_600_000_000_000;
+pub(super) const LONGEST_LATENCY: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies with three digits, from nanoseconds to an hour.
 pub(crate) fn histogram() -> Histogram<u64> {
@@ -130,6 +133,8 @@ impl Program {
                 program,
                 step: 0,
                 is_begun: false,
+                is_sending: false,
+                answers: false,
                 request: Request {
                     asked: 0,
                     number: 0,
@@ -220,7 +225,7 @@ impl Simulator<'_> {
         found.ok().map(|index| index as u32)
     }
 
-    fn workload(&self, program: u32) -> &Workload {
+    pub(super) fn workload(&self, program: u32) -> &Workload {
         &self.spec.workloads[self.programs[program as usize].workload as usize]
     }
 
@@ -256,7 +261,7 @@ impl Simulator<'_> {
         self.interrupt(guest, thread % vcpus.min(INTERRUPT_QUEUES), thread);
     }
 
-    /// A request comes through the network: an idle thread takes it, or it waits.
+    /// A request comes, over the network if the workload says so: an idle thread takes it, or it waits.
     fn request(&mut self, guest: u32, flow: u32, reply: Reply) {
         let Some(program) = self.program_of(guest) else {
             return;
@@ -264,25 +269,20 @@ impl Simulator<'_> {
         if !self.guests[guest as usize].is_on {
             return;
         }
-        let vcpu = flow % self.guests[guest as usize].vcpus.min(INTERRUPT_QUEUES);
-        let entry = &mut self.programs[program as usize];
-        let request = Request {
-            asked: self.now,
-            number: entry.count,
-            reply,
-        };
-        entry.count += 1;
-        let Some(thread) = entry.idle.pop() else {
-            entry.pending.push_back(request);
-            self.interrupt(guest, vcpu, NONE);
+        let request = self.number(program, reply);
+        let exchange = self.workload(program).network;
+        if let Some(exchange) = exchange.filter(|_| !matches!(reply, Reply::Thread(_))) {
+            self.send_request((guest, flow), request, exchange.request);
             return;
-        };
-        self.take_request(thread, request);
+        }
+        let vcpu = flow % self.guests[guest as usize].vcpus.min(INTERRUPT_QUEUES);
+        let thread = self.serve(guest, request);
         self.interrupt(guest, vcpu, thread);
     }
 
     /// Gives a thread a request; the work of it depends on the request only, not on who serves it and when.
-    fn take_request(&mut self, thread: u32, request: Request) {
+    pub(super) fn take_request(&mut self, thread: u32, request: Request) {
+        let answers = self.answer_of(self.threads[thread as usize].program, request);
         let entry = &mut self.threads[thread as usize];
         let program = &self.programs[entry.program as usize];
         let of_user = match request.reply {
@@ -294,6 +294,8 @@ impl Simulator<'_> {
         entry.request = request;
         entry.step = 0;
         entry.is_begun = false;
+        entry.is_sending = false;
+        entry.answers = answers.is_some();
         entry.todo = 0;
     }
 
@@ -301,6 +303,10 @@ impl Simulator<'_> {
     pub(super) fn advance_thread(&mut self, thread: u32) -> Turn {
         loop {
             if self.threads[thread as usize].is_begun {
+                if self.threads[thread as usize].is_sending {
+                    self.send_step(thread);
+                    return Turn::Sleeps;
+                }
                 self.end_step(thread);
                 if self.is_at_end(thread) && self.end_request(thread) == Turn::Sleeps {
                     return Turn::Sleeps;
@@ -317,7 +323,9 @@ impl Simulator<'_> {
     fn is_at_end(&self, thread: u32) -> bool {
         let entry = &self.threads[thread as usize];
         let is_scribe = self.programs[entry.program as usize].scribe == thread;
-        is_scribe || entry.step as usize >= self.workload(entry.program).steps.len()
+        // To send the answer is one more step.
+        let steps = self.workload(entry.program).steps.len() + usize::from(entry.answers);
+        is_scribe || entry.step as usize >= steps
     }
 
     fn begin_step(&mut self, thread: u32) -> Turn {
@@ -331,7 +339,7 @@ impl Simulator<'_> {
         let spec = self.spec;
         let workload = &spec.workloads[self.programs[program as usize].workload as usize];
         let Some(step_spec) = workload.steps.get(step) else {
-            return Turn::Works;
+            return self.begin_answer(thread);
         };
         match step_spec {
             Step::Cpu(law) => self.give_work(thread, *law),
@@ -351,11 +359,13 @@ impl Simulator<'_> {
                 self.give_work(thread, *hold)
             }
             Step::Handoff(law) => self.hand_over(thread, *law),
-            Step::Call { .. } => self.call(thread, step),
-            Step::Network { packets, bytes } => {
-                let time = crate::network::round_trip_ns(*packets, *bytes);
-                self.queue.push(self.now + time, Event::Answered { thread });
-                Turn::Sleeps
+            Step::Call { .. } => match workload.network {
+                Some(exchange) => self.begin_sending(thread, exchange.request),
+                None => self.call(thread, step),
+            },
+            &Step::Network { packets, bytes } => {
+                let count = packets;
+                self.begin_sending(thread, Packets { count, bytes })
             }
         }
     }
@@ -394,24 +404,26 @@ impl Simulator<'_> {
         if self.programs[program as usize].scribe == thread {
             return self.end_handed(thread, request);
         }
-        let entry = &mut self.programs[program as usize];
-        entry.operations += 1;
-        let latency = (self.now - request.asked).clamp(1, LONGEST_LATENCY);
-        entry
-            .latency
-            .record(latency)
-            .expect("the latency is inside the bounds");
-        let guest = entry.guest;
-        match request.reply {
-            Reply::Nobody => {}
-            Reply::User(user) => {
-                let think = self.programs[program as usize].think;
-                let time = self.threads[thread as usize].dice.draw(think);
-                self.queue.push(self.now + time, Event::Ask { guest, user });
+        let answer = self.answer_of(program, request);
+        let think = self.programs[program as usize].think;
+        match (request.reply, answer) {
+            (Reply::User(_) | Reply::Nobody, Some(packets)) => {
+                let think_ns = self.threads[thread as usize].dice.draw(think);
+                self.send_answer(thread, packets, think_ns);
             }
-            Reply::Thread(caller) => {
-                self.queue
-                    .push(self.now + CALL_NS, Event::Answered { thread: caller });
+            (Reply::User(_), None) => {
+                let think_ns = self.threads[thread as usize].dice.draw(think);
+                self.end_operation(program, request, think_ns);
+            }
+            (Reply::Nobody, None) => self.end_operation(program, request, 0),
+            (Reply::Thread(caller), answer) => {
+                self.end_operation(program, request, 0);
+                if let Some(packets) = answer {
+                    self.send_reply(thread, caller, packets);
+                } else {
+                    let event = Event::Answered { thread: caller };
+                    self.queue.push(self.now + CALL_NS, event);
+                }
             }
         }
         let entry = &mut self.programs[program as usize];
@@ -506,8 +518,16 @@ impl Simulator<'_> {
         }
     }
 
-    /// Calls a VM of the tile, each in turn.
+    /// Calls a VM of the tile without a network.
     fn call(&mut self, thread: u32, step: usize) -> Turn {
+        let guest = self.next_callee(thread, step);
+        self.queue
+            .push(self.now + CALL_NS, Event::Called { thread, guest });
+        Turn::Sleeps
+    }
+
+    /// The VM of the tile that is called, each in turn.
+    pub(super) fn next_callee(&mut self, thread: u32, step: usize) -> u32 {
         let program = self.threads[thread as usize].program as usize;
         let entry = &mut self.programs[program];
         let choices = &entry.callees[step];
@@ -515,18 +535,11 @@ impl Simulator<'_> {
         entry.call_turn = entry.call_turn.wrapping_add(1);
         let from = entry.guest;
         self.note_talk(from, callee);
-        self.queue.push(
-            self.now + CALL_NS,
-            Event::Called {
-                thread,
-                guest: callee,
-            },
-        );
-        Turn::Sleeps
+        callee
     }
 
     /// The world on which a running thread is.
-    fn world_of(&self, thread: u32) -> u32 {
+    pub(super) fn world_of(&self, thread: u32) -> u32 {
         let entry = &self.threads[thread as usize];
         self.guests[entry.guest as usize].first + entry.vcpu
     }
@@ -536,7 +549,14 @@ impl Simulator<'_> {
         loop {
             let entry = &self.worlds[world as usize];
             let thread = entry.thread;
-            if entry.debt > 0 || thread == NONE || self.threads[thread as usize].todo > 0 {
+            if entry.debt > 0 || entry.packet_todo > 0 {
+                return;
+            }
+            if entry.has_packets() {
+                self.turn_packets(world);
+                continue;
+            }
+            if thread == NONE || self.threads[thread as usize].todo > 0 {
                 return;
             }
             if self.advance_thread(thread) == Turn::Sleeps {

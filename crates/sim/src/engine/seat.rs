@@ -79,13 +79,14 @@ impl Simulator<'_> {
             }
         }
         self.placement.groups = groups;
+        self.seat_system(&dedicated);
     }
 
     fn is_bound_to_group(&self, guest: u32) -> bool {
         self.hypervisor.bind == crate::hypervisor::Bind::Group || self.vms[guest as usize].dedicated
     }
 
-    fn seat_world(&mut self, world: u32, llc: u32, mask: u32, start: Option<u32>) {
+    pub(super) fn seat_world(&mut self, world: u32, llc: u32, mask: u32, start: Option<u32>) {
         let is_new = self.worlds[world as usize].state == State::Off;
         let entry = &mut self.worlds[world as usize];
         entry.home_llc = llc;

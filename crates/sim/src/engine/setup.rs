@@ -13,10 +13,11 @@ use super::layout::Layout;
 use super::program::Program;
 use super::queues::Queues;
 use super::world::{State, World};
-use super::{Event, Setting, Simulator, account, machine};
+use super::{Event, Setting, Simulator, account, machine, vnic};
 use crate::hypervisor;
 use crate::machine::fabric::Fabric;
 use crate::machine::vector::Vector;
+use crate::network::Network;
 use crate::queue::Queue;
 use crate::rng::{Law, Purpose, Stream};
 use crate::spec::{Clients, Step, Workload};
@@ -93,6 +94,7 @@ impl<'a> Simulator<'a> {
             guests: Vec::with_capacity(spec.vms.len()),
             programs: Vec::new(),
             threads: Vec::new(),
+            paths: vnic::paths(host, &layout),
             placement: Placement::default(),
             vms: spec.vms.iter().map(|vm| vm.vm.clone()).collect(),
             moved_ns: vec![None; spec.vms.len()],
@@ -107,6 +109,7 @@ impl<'a> Simulator<'a> {
             fabric,
         };
         simulator.create_guests();
+        simulator.create_vnics();
         simulator.schedule();
         simulator.plan_first()?;
         Ok(simulator)
@@ -155,7 +158,7 @@ impl<'a> Simulator<'a> {
             } => entry.think = think,
             Clients::Closed { think: None, .. } => {
                 let cycle = f64::from(entry.users) * 1e9 / per_s;
-                let rest = cycle - work - waits_ns(workload) as f64;
+                let rest = cycle - work - waits_ns(workload, &self.spec.network) as f64;
                 entry.think = Law::Exponential {
                     mean_ns: rest.max(0.0).round() as Nanos,
                 };
@@ -195,7 +198,8 @@ impl<'a> Simulator<'a> {
         }
         self.guests[guest as usize].is_on = true;
         self.guests[guest as usize].observed_ns = self.now;
-        for world in self.guests[guest as usize].worlds() {
+        let worlds = self.guests[guest as usize].worlds();
+        for world in worlds.chain(self.system_worlds(guest)) {
             self.set_state(world, State::Halted);
         }
         if self.guests[guest as usize].limit_left().is_some() {
@@ -227,7 +231,8 @@ impl<'a> Simulator<'a> {
             return;
         }
         self.guests[guest as usize].is_on = false;
-        for world in self.guests[guest as usize].worlds() {
+        let worlds = self.guests[guest as usize].worlds();
+        for world in worlds.chain(self.system_worlds(guest)) {
             match self.worlds[world as usize].state {
                 State::Running => {
                     let cpu = self.worlds[world as usize].cpu;
@@ -241,6 +246,7 @@ impl<'a> Simulator<'a> {
                 _ => self.set_state(world, State::Off),
             }
         }
+        self.drop_packets(guest);
         self.rebalance_now();
     }
 }
@@ -252,6 +258,7 @@ fn check(setting: Setting<'_>) -> Result<(), SimulationError> {
     if spec.warmup_ns >= spec.duration_ns {
         return wrong("the warm-up is as long as the run: nothing would be measured".to_owned());
     }
+    vnic::check(spec)?;
     for vm in &spec.vms {
         let name = &vm.vm.name;
         if vm.vm.vcpus == 0 {
@@ -329,13 +336,15 @@ fn work_ns(workload: &Workload) -> Nanos {
 }
 
 /// What an operation waits for besides, in nanoseconds.
-fn waits_ns(workload: &Workload) -> Nanos {
+fn waits_ns(workload: &Workload, network: &Network) -> Nanos {
     let wait = |step: &Step| match step {
         Step::Sleep(law) => law.mean_ns(),
         Step::Io { device } => workload.devices[*device].latency.mean_ns(),
+        Step::Network { .. } => network.native_ns(),
         _ => 0,
     };
-    workload.steps.iter().map(wait).sum()
+    let asked = workload.network.map_or(0, |_| network.native_ns());
+    asked + workload.steps.iter().map(wait).sum::<Nanos>()
 }
 
 /// By vCPU: the neighbours in its virtual last-level cache. A guest that was told nothing sees one for each socket.

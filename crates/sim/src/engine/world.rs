@@ -22,10 +22,22 @@ pub(crate) enum State {
     Limited,
 }
 
-/// A vCPU.
+/// What a world is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It runs threads of a guest, and takes packets for them.
+    Vcpu,
+    /// A thread of the host that moves packets.
+    System,
+}
+
+/// A vCPU or a system thread.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
+    pub(crate) kind: Kind,
+    /// Its VM; `NONE` is a system thread for all of them.
     pub(crate) guest: u32,
+    /// Its number; `NONE` for a system thread.
     pub(crate) vcpu: u32,
     pub(crate) state: State,
     /// Since when, in its state.
@@ -52,6 +64,12 @@ pub(crate) struct World {
     pub(crate) queued: u32,
     /// Threads that interrupts woke while it was not running.
     pub(crate) inbox: u32,
+    /// Packets that it has to work on before anything else, first and last; how many of them it works on now, and how much
+    /// of that is left.
+    pub(crate) jobs: u32,
+    pub(crate) jobs_tail: u32,
+    pub(crate) batch: u32,
+    pub(crate) packet_todo: Work,
     pub(crate) guest_slice_end: Nanos,
     /// How long it polls before it halts, and until when it polls now.
     pub(crate) poll_ns: Nanos,
@@ -73,6 +91,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(guest: u32, vcpu: u32, weight: u32) -> Self {
         Self {
+            kind: Kind::Vcpu,
             guest,
             vcpu,
             state: State::Off,
@@ -91,6 +110,10 @@ impl World {
             tail: NONE,
             queued: 0,
             inbox: NONE,
+            jobs: NONE,
+            jobs_tail: NONE,
+            batch: 0,
+            packet_todo: 0,
             guest_slice_end: 0,
             poll_ns: 0,
             poll_until: 0,
@@ -106,6 +129,11 @@ impl World {
 
     /// Whether it is on a CPU without anything to do, waiting a moment before it halts.
     pub(crate) fn is_polling(&self) -> bool {
-        self.state == State::Running && self.thread == NONE && self.debt == 0
+        self.state == State::Running && self.thread == NONE && self.debt == 0 && !self.has_packets()
+    }
+
+    /// Whether packets wait for it, or it works on some.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.jobs != NONE || self.batch > 0
     }
 }

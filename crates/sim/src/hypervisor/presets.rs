@@ -1,6 +1,8 @@
 //! The hypervisors by the names of the placement policies.
 
-use super::{Bind, Cosched, Costs, First, Hypervisor, Poll, Queues, Wake, WholeCores};
+use super::{
+    Bind, Cosched, Costs, First, Hypervisor, PacketThreads, Poll, Queues, Wake, WholeCores,
+};
 use crate::time::{MS, Nanos, S, US};
 
 /// Reference model, sections 2.3 and 2.4: vCPU switch with exit 3 to 6 us; halt and wake "a couple of us"; virtual IPI
@@ -89,6 +91,7 @@ fn esxi(name: &'static str, package_ns: Nanos, host_ns: Nanos) -> Hypervisor {
         rebalance_ns: Some(2 * S),
         costs: COSTS,
         page_rate: 8_000,
+        packet_threads: PacketThreads::Two,
     }
 }
 
@@ -117,6 +120,7 @@ fn linux() -> Hypervisor {
         rebalance_ns: None,
         costs: COSTS,
         page_rate: 8_000,
+        packet_threads: PacketThreads::One,
     }
 }
 

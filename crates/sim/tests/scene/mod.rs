@@ -21,6 +21,7 @@ use policy::reconcile::Policy;
 use sim::engine::{Setting, run};
 use sim::hypervisor::{Costs, Hypervisor};
 use sim::machine::vector::Vector;
+use sim::network::Network;
 use sim::outcome::Outcome;
 use sim::rng::Law;
 use sim::spec::{Arrivals, Clients, GuestSystem, RunSpec, Scaled, Step, VmSpec, Workload};
@@ -62,6 +63,7 @@ impl Scene {
                 timeline: None,
                 vms: Vec::new(),
                 workloads: Vec::new(),
+                network: Network::default(),
             },
         }
     }
@@ -153,6 +155,7 @@ pub fn work(clients: Clients, threads: u32, service: Law) -> Workload {
         },
         steps: vec![Step::Cpu(service)],
         devices: Vec::new(),
+        network: None,
     }
 }
 
