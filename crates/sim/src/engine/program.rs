@@ -421,12 +421,11 @@ impl Simulator<'_> {
             (Reply::Nobody, None) => self.end_operation(program, request, 0),
             (Reply::Thread(caller), answer) => {
                 self.end_operation(program, request, 0);
-                match answer {
-                    Some(packets) => self.send_reply(thread, caller, packets),
-                    None => {
-                        let event = Event::Answered { thread: caller };
-                        self.queue.push(self.now + CALL_NS, event);
-                    }
+                if let Some(packets) = answer {
+                    self.send_reply(thread, caller, packets);
+                } else {
+                    let event = Event::Answered { thread: caller };
+                    self.queue.push(self.now + CALL_NS, event);
                 }
             }
         }
