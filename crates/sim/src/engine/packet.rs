@@ -122,7 +122,7 @@ impl<'a> Simulator<'a> {
     /// A client sends packets to a VM.
     pub(super) fn send_in(&mut self, message: Message) {
         let index = self.paths.keep(message);
-        self.pass_to_host(index);
+        self.come_in(index);
     }
 
     /// A vCPU has made packets ready.
@@ -137,7 +137,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// Over the wire to the host, up to the interrupt of the adapter.
-    fn pass_to_host(&mut self, message: u32) {
+    fn come_in(&mut self, message: u32) {
         let network = self.network();
         let to = self.paths.message(message).to;
         let phase = match self.paths.shared {
@@ -168,7 +168,7 @@ impl<'a> Simulator<'a> {
         let entry = &mut self.paths.messages[message as usize];
         entry.llc = NONE;
         if entry.to != NONE {
-            self.pass_to_host(message);
+            self.come_in(message);
             return;
         }
         let network = self.network();
@@ -190,7 +190,7 @@ impl<'a> Simulator<'a> {
             }
             Cargo::Reply { .. } => {
                 (entry.from, entry.to) = (NONE, entry.from);
-                self.pass_to_host(message);
+                self.come_in(message);
             }
             Cargo::Request(_) | Cargo::Call { .. } => self.paths.drop(message),
         }

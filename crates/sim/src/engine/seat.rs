@@ -41,10 +41,11 @@ impl Simulator<'_> {
                 entry.vcpus,
             );
             entry.wanted_before_ns = wanted;
-            entry.observed_ns = self.now;
+            self.observe_system(guest);
             let vm = &mut self.vms[guest as usize];
             let smoothed = f64::from(vm.load) * (1.0 - SMOOTHING) + load * SMOOTHING;
             vm.load = (smoothed.round() as u32).min(1000);
+            self.guests[guest as usize].observed_ns = self.now;
         }
         self.vms[guest as usize].clone()
     }

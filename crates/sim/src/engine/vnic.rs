@@ -10,7 +10,7 @@ use super::{Event, NONE, SimulationError, Simulator};
 use crate::hypervisor::PacketThreads;
 use crate::machine::vector::Vector;
 use crate::network::{AdapterQueues, Coalescing, tick_after};
-use crate::reconcile::mask_of;
+use crate::reconcile::{SMOOTHING, load_of, mask_of};
 use crate::rng::{Purpose, Stream};
 use crate::spec::{RunSpec, Step};
 use crate::time::{FULL_SPEED, LONGEST_NS, Nanos, S, US};
@@ -33,6 +33,8 @@ pub(super) struct Vnic {
     last_ns: Nanos,
     /// Number of the timer that counts.
     generation: u32,
+    /// What its system threads ran or wanted to at the last observation.
+    wanted_before_ns: Nanos,
 }
 
 /// A line from an LLC of the same quadrant, of the same package, of another package, in nanoseconds above one of the own
@@ -56,6 +58,7 @@ impl Simulator<'_> {
                 gap_ns: S,
                 last_ns: 0,
                 generation: 0,
+                wanted_before_ns: 0,
             };
             if self.uses_network(guest) && !network.direct {
                 let weight = vm.vm.shares.max(1);
@@ -158,6 +161,29 @@ impl Simulator<'_> {
         }
         let vcpus = group.vcpus.len();
         Some((beside, vcpus))
+    }
+
+    /// What a policy learns of a VM's system threads: their load since it last looked.
+    pub(super) fn observe_system(&mut self, guest: u32) {
+        if self.paths.nics[guest as usize].transmit == NONE {
+            return;
+        }
+        let mut wanted = 0;
+        for world in self.system_worlds(guest) {
+            let &World { state, cpu, .. } = &self.worlds[world as usize];
+            match state {
+                State::Running => self.settle(cpu),
+                state => self.set_state(world, state),
+            }
+            wanted += self.worlds[world as usize].wanted_ns;
+        }
+        let nic = &mut self.paths.nics[guest as usize];
+        let since = wanted - std::mem::replace(&mut nic.wanted_before_ns, wanted);
+        let period = self.now - self.guests[guest as usize].observed_ns;
+        let load = load_of(since, period, 1);
+        let vm = &mut self.vms[guest as usize];
+        let smoothed = f64::from(vm.system) * (1.0 - SMOOTHING) + load * SMOOTHING;
+        vm.system = smoothed.round() as u32;
     }
 
     fn seat_shared(&mut self, dedicated: &CpuSet) {
