@@ -1,6 +1,7 @@
 //! The network path of VMs: where round trips come from, what theory says of waits, and who pays.
 
 #![allow(
+    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     reason = "times and counts are far below 2^52"
 )]
