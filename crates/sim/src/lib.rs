@@ -12,5 +12,6 @@ pub mod machine;
 pub mod outcome;
 pub mod queue;
 pub mod rng;
+pub mod scenario;
 pub mod spec;
 pub mod time;
