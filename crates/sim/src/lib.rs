@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod queue;
 mod reconcile;
 pub mod rng;
+pub mod scenario;
 pub mod spec;
 pub mod time;
 pub mod traces;
