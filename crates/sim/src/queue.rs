@@ -32,16 +32,16 @@
 //! - Exact order by time, then by scheduling order. No number is kept for that: buckets are lists, events of one time are
 //!   always in the same bucket, and dealing out, sorting and inserting keep the order of equals.
 //! - An event moves at most once for each level, and there are as many levels between an event and the front as digits
-//!   are needed to tell the events that wait apart: 3 for a million of them.
+//!   are needed to tell the events that wait apart: about 3 for a million of them.
 //! - Chunks and buckets are used again: memory grows with the most events that ever waited, not with time.
 //!
 //! # Why not a heap
 //!
-//! Measured by `cargo bench -p sim --bench queue`, which has the alternatives: the binary heap of the standard library and
-//! an implicit heap of four children with keys of 16 bytes and the events apart. Both were slower than this from 64 events
-//! on, with even and with bursty delays, by a factor that grows with the number of events. The figures, with their machine,
-//! are in `docs/performance.md`. A heap of eight children was slower than that of four, and digits of 3, 4 and 5 bits were
-//! slower than those of 6 from thousands of events on.
+//! Measured by `cargo bench -p sim --bench queue` (the hold model, CPU time, criterion's middle estimates), which has the
+//! alternatives: the binary heap of the standard library, and an implicit heap of four children with keys of 16 bytes and
+//! the events apart. Both took longer from 64 events on, with even and with bursty delays: 1.4 times at least, 4 times and
+//! more from 100,000 on. The figures are in `docs/performance.md`. In trials that are not kept, a heap of eight children
+//! was slower than that of four, and digits of 3, 4 and 5 bits were slower than those of 6 from 20,000 events on.
 
 mod chunks;
 #[cfg(test)]
@@ -55,9 +55,9 @@ use crate::time::Nanos;
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = Nanos::BITS.div_ceil(BITS) as usize;
-/// The most events of a bucket that are sorted rather than dealt out. Ours: 8 to 32 differ by a tenth.
+/// The most events of a bucket that are sorted rather than dealt out. Ours: 8 to 32 differ by a fifth at most.
 const SORTED_MAX: u32 = 24;
-/// The most events in the front, unless they are of one moment. Ours: 24 to 64 differ by a tenth.
+/// The most events in the front, unless they are of one moment. Ours: 24 to 64 differ by a fifth at most.
 const FRONT_MAX: usize = 48;
 /// Events that stay when the front grew too long. Ours: some, so that it is not empty at once.
 const FRONT_KEPT: usize = 12;

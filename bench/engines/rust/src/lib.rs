@@ -72,6 +72,7 @@ pub fn asked() -> Asked {
 }
 
 /// Runs an engine from end to end of spans of time, and prints the document. `run_to` runs all events before a moment.
+#[expect(clippy::disallowed_methods, reason = "a benchmark has a clock")]
 pub fn measure(engine: &str, asked: &Asked, mut run_to: impl FnMut(u64) -> Tally) {
     let span = |events: u64| (events as f64 * MEAN_NS / asked.entities as f64) as u64;
     // Each entity once on average and at least 20,000 events, so that everything has been touched.

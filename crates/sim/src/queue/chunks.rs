@@ -6,7 +6,7 @@ use super::Entry;
 use crate::time::Nanos;
 
 /// Events in a chunk. A list is read and written in runs of neighbours, so that memory streams, and no list leaves more
-/// than this unused. Ours: 8 was a quarter slower with a million events, 64 wastes a page for each list.
+/// than this unused. Ours: 8 took a third longer than 16 or 32 with a million events.
 pub(super) const CHUNK: usize = 32;
 /// No chunk.
 const NONE: u32 = u32::MAX;
