@@ -35,6 +35,7 @@ use std::ops::Range;
 
 use model::Vm;
 
+use crate::network::Network;
 use crate::spec::{GuestSystem, Workload};
 use crate::time::Nanos;
 use fault::Fault;
@@ -85,21 +86,6 @@ pub struct Run {
     pub seed: u64,
     /// Which part of the run is drawn CPU by CPU: from, to.
     pub timeline: Option<(Nanos, Nanos)>,
-}
-
-/// The network path of all VMs; `None` leaves the choice to the model of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Network {
-    /// Least time between two interrupts of the physical card; 0 is off.
-    pub moderation_ns: Option<Nanos>,
-    /// Whether all VMs share one receive queue of the card, instead of one each.
-    pub shared_queue: Option<bool>,
-    /// Longest time that a virtual interrupt waits for more packets; 0 is off.
-    pub coalescing_ns: Option<Nanos>,
-    /// Whether the card's functions are assigned to the VMs, without a virtual switch.
-    pub direct: Option<bool>,
-    /// Round trip of the wire and the client's own stack.
-    pub wire_ns: Option<Nanos>,
 }
 
 /// A VM of a simulation.

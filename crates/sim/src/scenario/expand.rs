@@ -63,6 +63,7 @@ pub fn expand(
         timeline: simulation.run.timeline,
         vms,
         workloads,
+        network: simulation.network,
     })
 }
 

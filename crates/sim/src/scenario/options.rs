@@ -3,7 +3,8 @@
 use super::fault::{Fault, shown};
 use super::tree::{Node, Value};
 use super::value;
-use super::{Metric, Network, Qos, Run};
+use super::{Metric, Qos, Run};
+use crate::network::{AdapterQueues, Coalescing, Network};
 use crate::time::Nanos;
 
 /// Most seeds: intervals no longer get narrower in a useful time. Ours.
@@ -97,18 +98,34 @@ pub(super) fn tiles(root: &Node, scenario: &model::scenario::Scenario) -> Result
 }
 
 pub(super) fn network(node: &Node) -> Result<Network, Fault> {
-    let duration = |key: &str| node.find(key).map(value::duration_or_zero).transpose();
-    let choice = |key: &str, words: [(&str, bool); 2]| {
-        let word = |node| value::word(node, &words);
-        node.find(key).map(word).transpose()
-    };
-    Ok(Network {
-        moderation_ns: duration("moderation")?,
-        shared_queue: choice("queues", [("own", false), ("shared", true)])?,
-        coalescing_ns: duration("coalescing")?,
-        direct: choice("path", [("switch", false), ("direct", true)])?,
-        wire_ns: duration("wire")?,
-    })
+    let mut network = Network::default();
+    if let Some(moderation) = node.find("moderation") {
+        network.moderation_ns = value::duration_or_zero(moderation)?;
+    }
+    if let Some(queues) = node.find("queues") {
+        let words = [
+            ("own", AdapterQueues::PerVnic),
+            ("shared", AdapterQueues::Shared),
+        ];
+        network.queues = value::word(queues, &words)?;
+    }
+    if let Some(coalescing) = node.find("coalescing") {
+        network.coalescing = match coalescing.text()? {
+            "off" => Coalescing::Off,
+            "adaptive" => Coalescing::ADAPTIVE,
+            _ => match value::duration_or_zero(coalescing)? {
+                0 => Coalescing::Off,
+                period_ns => Coalescing::Fixed { period_ns },
+            },
+        };
+    }
+    if let Some(path) = node.find("path") {
+        network.direct = value::word(path, &[("switch", false), ("direct", true)])?;
+    }
+    if let Some(wire) = node.find("wire") {
+        network.wire_ns = value::duration_or_zero(wire)?;
+    }
+    Ok(network)
 }
 
 pub(super) fn qos(items: &[Node], names: &[&str]) -> Result<Vec<Qos>, Fault> {

@@ -85,7 +85,15 @@ pub(super) static WORKLOAD: Schema = Schema::Table(&[
     ("clients", Schema::Table(&CLIENTS)),
     ("device", Schema::Named(&DEVICE)),
     ("step", Schema::List(&STEP, "name", true)),
+    ("network", Schema::Table(&EXCHANGE)),
 ]);
+
+const EXCHANGE: [(&str, Schema); 4] = [
+    ("request_packets", Schema::Figure),
+    ("request_bytes", Schema::Figure),
+    ("answer_packets", Schema::Figure),
+    ("answer_bytes", Schema::Figure),
+];
 
 const VECTOR: [(&str, Schema); 9] = [
     ("smt", Schema::Figure),

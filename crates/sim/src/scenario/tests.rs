@@ -4,6 +4,7 @@ use model::GuestTopology;
 use proptest::prelude::*;
 
 use super::*;
+use crate::network::{AdapterQueues, Coalescing};
 use crate::rng::Law;
 use crate::spec::{Arrivals, Clients, RunSpec, Scaled, Step};
 use crate::time::{MS, S, US};
@@ -72,7 +73,7 @@ fn a_scenario_says_everything() {
         [network]
         moderation = "100us"
         queues = "shared"
-        coalescing = "0s"
+        coalescing = "adaptive"
         path = "direct"
         wire = "20us"
         [workload.mine]
@@ -167,11 +168,12 @@ fn a_scenario_says_everything() {
     );
     assert_eq!(other.system, GuestSystem::Windows);
     let network = Network {
-        moderation_ns: Some(100 * US),
-        shared_queue: Some(true),
-        coalescing_ns: Some(0),
-        direct: Some(true),
-        wire_ns: Some(20 * US),
+        moderation_ns: 100 * US,
+        queues: AdapterQueues::Shared,
+        coalescing: Coalescing::ADAPTIVE,
+        direct: true,
+        wire_ns: 20 * US,
+        ..Network::default()
     };
     assert_eq!(found.network, network);
 

@@ -6,7 +6,7 @@ use super::fault::{Fault, shown};
 use super::tree::{Entry, Node, Value};
 use super::value;
 use crate::machine::vector::Vector;
-use crate::spec::{Arrivals, Clients, Device, Scaled, Step, Workload};
+use crate::spec::{Arrivals, Clients, Device, Exchange, Packets, Scaled, Step, Workload};
 
 /// Most threads and users of one VM: those of the whole are bounded again when the VMs are known. Ours.
 const MAX_EACH: u32 = 1_000_000;
@@ -60,8 +60,28 @@ pub(super) fn read(name: &str, node: &Node) -> Result<Defined, Fault> {
         threads,
         steps,
         devices,
+        network: node.find("network").map(exchange).transpose()?,
     };
     Ok(Defined { workload, calls })
+}
+
+/// Packets of a request and of its answer, one of 64 bytes each where nothing else is said.
+fn exchange(node: &Node) -> Result<Exchange, Fault> {
+    let number = |key: &str, default: u32, least: u64, most: u64| match node.find(key) {
+        Some(node) => Ok(value::whole(node, least..=most)? as u32),
+        None => Ok(default),
+    };
+    let bytes = |key: &str| number(key, 64, 1, MAX_PACKET_BYTES);
+    Ok(Exchange {
+        request: Packets {
+            count: number("request_packets", 1, 1, MAX_PACKETS)?,
+            bytes: bytes("request_bytes")?,
+        },
+        answer: Packets {
+            count: number("answer_packets", 1, 0, MAX_PACKETS)?,
+            bytes: bytes("answer_bytes")?,
+        },
+    })
 }
 
 fn vector(node: &Node) -> Result<Vector, Fault> {
