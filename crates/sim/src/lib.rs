@@ -11,10 +11,13 @@
 pub mod engine;
 pub mod hypervisor;
 pub mod machine;
+pub mod metrics;
 mod network;
 pub mod outcome;
 pub mod queue;
 mod reconcile;
+pub mod replicate;
 pub mod rng;
 pub mod spec;
+pub mod statistics;
 pub mod time;
