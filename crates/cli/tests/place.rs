@@ -315,7 +315,7 @@ fn hosts_and_scenarios_that_are_none_end_with_2() {
     let folder = tempfile::tempdir().unwrap();
     for (text, words) in [
         ("[[vm]]\nvcpu = 8\n", "did you mean `vcpus`?"),
-        ("[workload]\nname = \"x\"\n", "not known yet"),
+        ("[workloads]\nname = \"x\"\n", "did you mean `workload`?"),
         ("[[vm]\n", "is no scenario"),
     ] {
         let path = folder.path().join("bad.toml");

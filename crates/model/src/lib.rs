@@ -23,6 +23,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod cpuset;
+pub mod duration;
 pub mod finding;
 pub mod firmware;
 pub mod formats;

@@ -14,6 +14,7 @@
 //! taken for them; unknown keys are errors. `docs/scenario.md` explains every key to the person who writes one.
 
 mod file;
+mod inline;
 mod keys;
 mod line;
 mod spec;
@@ -26,7 +27,7 @@ use std::ops::Range;
 use crate::cpuset::CpuSet;
 use crate::tenant::Vm;
 
-pub use file::{read, write};
+pub use file::{SIMULATION_TABLES, read, write};
 pub use line::read_batch;
 pub use spec::from_spec;
 
@@ -57,6 +58,37 @@ pub struct Batch {
     pub count: Option<u32>,
     /// Each of them. An empty name means that [`name_all`] gives them names.
     pub vm: Vm,
+    /// What each of them does in a simulation.
+    pub work: Work,
+}
+
+/// What a VM does in a simulation; no policy sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Name of its workload; `None` is an idle VM.
+    pub workload: Option<String>,
+    /// What differs from the named workload, as a TOML inline table.
+    pub with: Option<String>,
+    /// What schedules threads inside it.
+    pub system: System,
+    /// Name of the rule that makes its virtual topology; `None` leaves it open.
+    pub rule: Option<String>,
+    /// When it is powered on, in nanoseconds after the start.
+    pub on_ns: u64,
+    /// When it is powered off; `None` is never.
+    pub off_ns: Option<u64>,
+    /// Whether each tile has it, instead of the host once.
+    pub tile: bool,
+}
+
+/// The system of a guest, as far as it decides where its threads run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum System {
+    /// Linux.
+    #[default]
+    Linux,
+    /// Windows.
+    Windows,
 }
 
 /// Why a text is no scenario or no VM.
@@ -92,6 +124,19 @@ pub enum NameError {
         /// The name.
         name: String,
     },
+}
+
+/// Names of all keys of a `[[vm]]`.
+pub fn vm_keys() -> impl Iterator<Item = &'static str> {
+    let others = keys::KEYS.iter().map(|key| key.name);
+    file::SIZE.into_iter().chain(others)
+}
+
+/// The name under which a key of a `[[vm]]` is in [`vm_keys`]; it may be typed with `-` or in short.
+pub fn vm_key(typed: &str) -> Option<&'static str> {
+    vm_keys()
+        .find(|name| *name == typed)
+        .or_else(|| keys::find(typed).map(|key| key.name))
 }
 
 /// The VMs of all batches. A name with a count becomes NAME1, NAME2 and so on; VMs without a name are vm1, vm2 and so on

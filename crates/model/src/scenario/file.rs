@@ -6,17 +6,17 @@ use toml::de::{DeString, DeTable, DeValue};
 use toml::{Spanned, Value};
 
 use super::keys::{self, KEYS};
-use super::{Batch, MAX_FILE_BYTES, MAX_VCPUS, MAX_VMS, Scenario, ScenarioError};
+use super::{Batch, MAX_FILE_BYTES, MAX_VCPUS, MAX_VMS, Scenario, ScenarioError, Work, inline};
 use crate::tenant::Vm;
 
-/// Keys of a VM that are not in [`KEYS`]: its size.
-const SIZE: [&str; 4] = ["name", "count", "vcpus", "memory"];
+/// Keys of a VM that are not in [`KEYS`]: its size, and what is no single value.
+pub(super) const SIZE: [&str; 5] = ["name", "count", "vcpus", "memory", "with"];
 /// Keys of the file itself.
 const TOP: [&str; 5] = ["host", "hosts", "reserve", "policy", "vm"];
-/// Tables that simulations will have.
-const LATER: [&str; 3] = ["workload", "sweep", "qos"];
+/// Tables of a file that only a simulation reads; to a placement they say nothing.
+pub const SIMULATION_TABLES: [&str; 6] = ["run", "workload", "sweep", "qos", "tiles", "network"];
 
-type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
+pub(super) type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
 
 /// Reads a scenario file.
 ///
@@ -54,14 +54,9 @@ pub fn read(text: &str) -> Result<Scenario, ScenarioError> {
                 })?);
             }
             "vm" => scenario.batches = vms(value)?,
-            _ if LATER.contains(&name) => {
-                let message = format!(
-                    "[{name}] is not known yet: a scenario says which VMs to place, in [[vm]]"
-                );
-                return Err(ScenarioError::new(message, key.span()));
-            }
+            _ if SIMULATION_TABLES.contains(&name) => {}
             _ => {
-                let known = TOP.to_vec();
+                let known = TOP.into_iter().chain(SIMULATION_TABLES).collect();
                 return Err(ScenarioError::unknown(
                     "key of a scenario",
                     name,
@@ -108,7 +103,7 @@ fn batch_text(batch: &Batch) -> String {
             (vm.memory_mib > 0).then(|| keys::memory_text(vm.memory_mib)),
         ),
     ];
-    let others = KEYS.iter().map(|key| (key.name, (key.text)(vm)));
+    let others = KEYS.iter().map(|key| (key.name, key.text(batch)));
     let mut text = "\n[[vm]]\n".to_owned();
     for (name, value) in size.into_iter().chain(others) {
         let Some(value) = value else { continue };
@@ -117,13 +112,16 @@ fn batch_text(batch: &Batch) -> String {
             || value
                 .parse::<u32>()
                 .is_ok_and(|number| number.to_string() == value);
-        let is_bare = is_bare && !matches!(name, "name" | "near");
+        let is_bare = is_bare && !matches!(name, "name" | "near" | "workload" | "rule");
         let value = if is_bare {
             value
         } else {
             Value::from(value).to_string()
         };
         text += &format!("{name} = {value}\n");
+    }
+    if let Some(with) = &batch.work.with {
+        text += &format!("with = {with}\n");
     }
     text
 }
@@ -149,6 +147,7 @@ fn vm(entries: &DeTable<'_>, table: Range<usize>) -> Result<Batch, ScenarioError
     let mut batch = Batch {
         count: None,
         vm: Vm::new("", 0, 0),
+        work: Work::default(),
     };
     let (mut has_vcpus, mut seen) = (false, Vec::new());
     for (key, value) in in_order(entries) {
@@ -165,6 +164,7 @@ fn vm(entries: &DeTable<'_>, table: Range<usize>) -> Result<Batch, ScenarioError
                 (batch.vm.vcpus, has_vcpus) = (vcpus.map_err(at_value)?, true);
             }
             "memory" => batch.vm.memory_mib = keys::memory(&scalar(value)?).map_err(at_value)?,
+            "with" => batch.work.with = Some(inline::table(value)?),
             _ => {
                 let Some(found) = keys::find(name) else {
                     let known = SIZE.into_iter().chain(KEYS.iter().map(|key| key.name));
@@ -181,7 +181,8 @@ fn vm(entries: &DeTable<'_>, table: Range<usize>) -> Result<Batch, ScenarioError
                     return Err(ScenarioError::new(message, key.span()));
                 }
                 seen.push(found.name);
-                (found.set)(&mut batch.vm, &list(value)?.join(",")).map_err(at_value)?;
+                let text = list(value)?.join(",");
+                found.set(&mut batch, &text).map_err(at_value)?;
             }
         }
     }
@@ -193,7 +194,7 @@ fn vm(entries: &DeTable<'_>, table: Range<usize>) -> Result<Batch, ScenarioError
 }
 
 /// The entries in the order of the file, so that the first error is the first one there.
-fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+pub(super) fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry<'a>> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
@@ -207,7 +208,7 @@ fn list(value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, ScenarioError> {
     }
 }
 
-fn scalar(value: &Spanned<DeValue<'_>>) -> Result<String, ScenarioError> {
+pub(super) fn scalar(value: &Spanned<DeValue<'_>>) -> Result<String, ScenarioError> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => {

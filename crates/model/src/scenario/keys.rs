@@ -1,6 +1,8 @@
 //! What can be said of a VM beside its size: each key with its names, and its value as text in both directions.
 
+use super::{Batch, System, Work};
 use crate::cpuset::{CpuId, CpuSet, MAX_CPUS};
+use crate::duration;
 use crate::tenant::{Apart, Intensity, NORMAL_SHARES, Scope, Vm};
 
 /// Longest name or label, in characters.
@@ -12,8 +14,14 @@ const MAX_SHARES: u32 = 1_000_000;
 /// Most memory of a VM in MiB: 4 PiB, what 52 physical address bits reach.
 const MAX_MEMORY_MIB: u64 = 1 << 32;
 
-type Set = fn(&mut Vm, &str) -> Result<(), String>;
-type Text = fn(&Vm) -> Option<String>;
+type Set<T> = fn(&mut T, &str) -> Result<(), String>;
+type Text<T> = fn(&T) -> Option<String>;
+
+/// Which part of a batch a key is about; each reads its value and writes it as it is read, or `None` where it is the default.
+enum About {
+    Vm(Set<Vm>, Text<Vm>),
+    Work(Set<Work>, Text<Work>),
+}
 
 /// Something that can be said of a VM.
 pub(super) struct Key {
@@ -23,14 +31,29 @@ pub(super) struct Key {
     pub(super) short: &'static str,
     /// Whether it can stand without a value.
     pub(super) is_flag: bool,
+    about: About,
+}
+
+impl Key {
     /// Reads a value; the error says what is allowed.
-    pub(super) set: Set,
-    /// The value as `set` reads it; `None` where it is the default.
-    pub(super) text: Text,
+    pub(super) fn set(&self, batch: &mut Batch, text: &str) -> Result<(), String> {
+        match self.about {
+            About::Vm(set, _) => set(&mut batch.vm, text),
+            About::Work(set, _) => set(&mut batch.work, text),
+        }
+    }
+
+    /// The value as [`set`](Self::set) reads it; `None` where it is the default.
+    pub(super) fn text(&self, batch: &Batch) -> Option<String> {
+        match self.about {
+            About::Vm(_, text) => text(&batch.vm),
+            About::Work(_, text) => text(&batch.work),
+        }
+    }
 }
 
 /// All keys, in the order they are written.
-pub(super) static KEYS: [Key; 16] = [
+pub(super) static KEYS: [Key; 22] = [
     key("cpu", "", set_load, |vm| percent_text(vm.load, 1000)),
     key("bandwidth", "bw", set_bandwidth, |vm| {
         intensity_text(vm.bandwidth)
@@ -61,25 +84,50 @@ pub(super) static KEYS: [Key; 16] = [
     key("device_nodes", "device_node", set_device_nodes, |vm| {
         nodes_text(&vm.device_nodes)
     }),
+    work("workload", false, set_workload, |work| {
+        work.workload.clone()
+    }),
+    work("system", false, set_guest_system, |work| {
+        match work.system {
+            System::Linux => None,
+            System::Windows => Some("windows".to_owned()),
+        }
+    }),
+    work("rule", false, set_rule, |work| work.rule.clone()),
+    work("on", false, set_on, |work| {
+        (work.on_ns > 0).then(|| duration::text(work.on_ns))
+    }),
+    work("off", false, set_off, |work| {
+        work.off_ns.map(duration::text)
+    }),
+    work("tile", true, set_tile, |work| flag_text(work.tile)),
 ];
 
-const fn key(name: &'static str, short: &'static str, set: Set, text: Text) -> Key {
+const fn key(name: &'static str, short: &'static str, set: Set<Vm>, text: Text<Vm>) -> Key {
     Key {
         name,
         short,
         is_flag: false,
-        set,
-        text,
+        about: About::Vm(set, text),
     }
 }
 
-const fn flag(name: &'static str, short: &'static str, set: Set, text: Text) -> Key {
+const fn flag(name: &'static str, short: &'static str, set: Set<Vm>, text: Text<Vm>) -> Key {
     Key {
         name,
         short,
         is_flag: true,
-        set,
-        text,
+        about: About::Vm(set, text),
+    }
+}
+
+/// Something that only a simulation looks at.
+const fn work(name: &'static str, is_flag: bool, set: Set<Work>, text: Text<Work>) -> Key {
+    Key {
+        name,
+        short: "",
+        is_flag,
+        about: About::Work(set, text),
     }
 }
 
@@ -376,4 +424,38 @@ fn apart_text(vm: &Vm) -> Option<String> {
         Scope::Host => "host",
     };
     Some(format!("{}:{scope}", apart.label))
+}
+
+fn set_workload(work: &mut Work, text: &str) -> Result<(), String> {
+    label(text).map(|name| work.workload = Some(name))
+}
+
+fn set_guest_system(work: &mut Work, text: &str) -> Result<(), String> {
+    work.system = match text {
+        "linux" => System::Linux,
+        "windows" => System::Windows,
+        _ => return Err(format!("{} is none of linux, windows", shown(text))),
+    };
+    Ok(())
+}
+
+fn set_rule(work: &mut Work, text: &str) -> Result<(), String> {
+    label(text).map(|rule| work.rule = Some(rule))
+}
+
+fn set_on(work: &mut Work, text: &str) -> Result<(), String> {
+    duration::read(text).map(|ns| work.on_ns = ns)
+}
+
+fn set_off(work: &mut Work, text: &str) -> Result<(), String> {
+    let ns = duration::read(text)?;
+    if ns == 0 {
+        return Err("a VM that is switched off at 0 never runs; leave the VM out".to_owned());
+    }
+    work.off_ns = Some(ns);
+    Ok(())
+}
+
+fn set_tile(work: &mut Work, text: &str) -> Result<(), String> {
+    yes(text).map(|tile| work.tile = tile)
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::keys::{self, KEYS, shown};
-use super::{Batch, MAX_VCPUS, MAX_VMS, ScenarioError};
+use super::{Batch, MAX_VCPUS, MAX_VMS, ScenarioError, Work};
 use crate::tenant::Vm;
 
 const FORM: &str = "write it as [NAME=]VCPUSxMEMORY[*COUNT][@KEY=VALUE,…], e.g. 8x64G*30@cpu=60%";
@@ -40,9 +40,11 @@ pub fn read_batch(text: &str) -> Result<Batch, ScenarioError> {
         }
         seen.push(key.name);
         match value {
-            Some(value) => (key.set)(&mut batch.vm, value)
+            Some(value) => key
+                .set(&mut batch, value)
                 .map_err(|message| ScenarioError::new(message, span(text, value)))?,
-            None if key.is_flag => (key.set)(&mut batch.vm, "true")
+            None if key.is_flag => key
+                .set(&mut batch, "true")
                 .map_err(|message| ScenarioError::new(message, place))?,
             None => {
                 return Err(ScenarioError::new(
@@ -83,6 +85,7 @@ fn read_size(text: &str, size: &str) -> Result<Batch, ScenarioError> {
     Ok(Batch {
         count,
         vm: Vm::new(name, vcpus, mib),
+        work: Work::default(),
     })
 }
 

@@ -1,6 +1,8 @@
 //! Tables of good and bad texts, and what holds for every scenario.
 
 use proptest::prelude::*;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use super::*;
 use crate::formats::Format;
@@ -154,6 +156,70 @@ fn a_file_says_the_same_in_long_words() {
 }
 
 #[test]
+fn a_simulation_is_a_scenario_too() {
+    let text = r#"
+        host = "epyc-7702-2s"
+        [run]
+        duration = "20s"
+        [workload.mine]
+        like = "oltp"
+        [[sweep]]
+        key = "vm.db.count"
+        [[qos]]
+        [tiles]
+        count = 7
+        [network]
+
+        [[vm]]
+        name = "db"
+        vcpus = 4
+        workload = "mine"
+        system = "windows"
+        rule = "flat"
+        on = "2h"
+        off = "10h"
+        tile = true
+        [vm.with]
+        clients.users = 80
+        "odd key" = ["a\tb", 1.5, { c = true }]
+    "#;
+    let scenario = read(text).unwrap();
+    let expected = Work {
+        workload: Some("mine".to_owned()),
+        with: Some(
+            r#"{ clients = { users = 80 }, "odd key" = ["a\u0009b", 1.5, { c = true }] }"#
+                .to_owned(),
+        ),
+        system: System::Windows,
+        rule: Some("flat".to_owned()),
+        on_ns: 7_200_000_000_000,
+        off_ns: Some(36_000_000_000_000),
+        tile: true,
+    };
+    assert_eq!(scenario.batches[0].work, expected);
+    assert_eq!(scenario.batches[0].vm, Vm::new("db", 4, 0));
+    assert_eq!(read(&write(&scenario)), Ok(scenario));
+    let line = batch("2x1G@workload=web,tile,system=windows");
+    assert_eq!(
+        (line.work.workload.as_deref(), line.work.tile),
+        (Some("web"), true)
+    );
+    let names: Vec<_> = ["device-node", "bw", "vcpus", "with", "nope"]
+        .map(vm_key)
+        .into();
+    assert_eq!(
+        names,
+        [
+            Some("device_nodes"),
+            Some("bandwidth"),
+            Some("vcpus"),
+            Some("with"),
+            None
+        ]
+    );
+}
+
+#[test]
 fn a_bad_file_is_shown_where_it_is_bad() {
     for (text, piece, words) in [
         ("[[vm]]\nvcpus = \"8", "", ""),
@@ -176,9 +242,26 @@ fn a_bad_file_is_shown_where_it_is_bad() {
             "\"a\\nb\"",
             "no name",
         ),
-        ("[workload]\na = 1", "workload", "not known yet"),
-        ("[[sweep]]\na = 1", "sweep", "not known yet"),
-        ("[qos]", "qos", "not known yet"),
+        ("[workloads]\na = 1", "workloads", "no key of a scenario"),
+        (
+            "[[vm]]\nvcpus = 8\nwith = \"x\"",
+            "\"x\"",
+            "a table is needed",
+        ),
+        (
+            "[[vm]]\nvcpus = 8\nwith = { a = 2020-01-01 }",
+            "2020-01-01",
+            "not a datetime",
+        ),
+        (
+            "[[vm]]\nvcpus = 8\nsystem = \"dos\"",
+            "\"dos\"",
+            "linux, windows",
+        ),
+        ("[[vm]]\nvcpus = 8\non = \"2\"", "\"2\"", "no duration"),
+        ("[[vm]]\nvcpus = 8\noff = \"0s\"", "\"0s\"", "never runs"),
+        ("[[vm]]\nvcpus = 8\ntile = 3", "3", "true, false"),
+        ("[[vm]]\nvcpus = 8\nworkload = \"\"", "\"\"", "no name"),
     ] {
         let error = read(text).expect_err(text);
         assert!(error.message.contains(words), "{text}: {error}");
@@ -272,6 +355,23 @@ fn scopes() -> impl Strategy<Value = Scope> {
 }
 
 prop_compose! {
+    fn works()(
+        (workload, rule) in (prop::option::of(labels()), prop::option::of(labels())),
+        (is_windows, tile, has_with) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        on_ns in 0..crate::duration::LONGEST_NS,
+        off_ns in prop::option::of(1..crate::duration::LONGEST_NS),
+        (key, value) in ("[a-zü .\"\\\\]{0,4}", "\\PC{0,6}"),
+    ) -> Work {
+        // As `read` gives it: one line, its strings quoted in one way.
+        let value = DeValue::String(value.into());
+        let table = DeTable::from_iter([(Spanned::new(0..0, key.into()), Spanned::new(0..0, value))]);
+        let with = inline::table(&Spanned::new(0..0, DeValue::Table(table))).unwrap();
+        let system = if is_windows { System::Windows } else { System::Linux };
+        Work { workload, with: has_with.then_some(with), system, rule, on_ns, off_ns, tile }
+    }
+}
+
+prop_compose! {
     fn batches()(
         count in prop::option::of(1..50_u32),
         name in prop_oneof![Just(String::new()), labels()],
@@ -281,13 +381,14 @@ prop_compose! {
         (hard, soft, device_nodes) in (affinities(), affinities(), node_lists()),
         (label, scope, is_apart) in (labels(), scopes(), any::<bool>()),
         near in prop::option::of(labels()),
+        work in works(),
     ) -> Batch {
         let apart = is_apart.then_some(Apart { label, scope });
         let vm = Vm {
             name, vcpus, memory_mib, guest: None, load, bandwidth, sharing, system, dedicated, prefer_ht, shares,
             reservation, limit, hard, soft, apart, near, device_nodes,
         };
-        Batch { count, vm }
+        Batch { count, vm, work }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::placement::Reserve;
-use model::scenario::{self, Batch, Scenario, ScenarioError};
+use model::scenario::{self, Batch, Scenario, ScenarioError, Work};
 use model::{CpuSet, Finding, Host, Vm};
 use policy::policies;
 use policy::reconcile::Policy;
@@ -161,7 +161,11 @@ fn read_files(
                 .find(|name| !is_taken(name));
             vm.name = free.unwrap_or_default();
         }
-        batches.push(Batch { count: None, vm });
+        batches.push(Batch {
+            count: None,
+            vm,
+            work: Work::default(),
+        });
     }
     Ok((batches, findings))
 }
