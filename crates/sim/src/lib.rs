@@ -18,6 +18,7 @@ pub mod queue;
 mod reconcile;
 pub mod replicate;
 pub mod rng;
+pub mod scenario;
 pub mod spec;
 pub mod statistics;
 pub mod time;
