@@ -6,6 +6,7 @@ mod generate;
 mod host;
 mod place;
 mod shape;
+pub(crate) mod simulate;
 mod verify;
 
 use crate::args::{Cli, Command};
@@ -18,6 +19,8 @@ pub enum Answer {
     Yes,
     /// Refused, different, or wrong.
     No,
+    /// Ended by the user before everything was done.
+    Stopped,
 }
 
 impl Answer {
@@ -32,6 +35,7 @@ pub(crate) fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Shape(command) => shape::run(&command),
         Command::Verify(command) => verify::run(&command),
         Command::Place(command) => place::run(&command),
+        Command::Simulate(command) => simulate::run(&command),
         Command::Convert(command) => convert::run(&command),
         Command::Check(command) => check::run(&command),
         Command::Completions(command) => generate::completions(&command),

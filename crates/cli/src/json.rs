@@ -2,6 +2,7 @@
 //! equal bytes.
 
 mod place;
+mod simulate;
 
 use model::host::{self, Host};
 use model::{CpuSet, Finding, GuestLlc, GuestNode, GuestTopology, Reason, Spec};
@@ -9,6 +10,7 @@ use policy::shape::{Refusal, Shape};
 use serde::Serialize;
 
 pub(crate) use place::{LossDocument, Part, PlaceDocument, PlacesDocument, RoomDocument, Whole};
+pub(crate) use simulate::{ExampleDocument, SimulateDocument};
 
 #[derive(Serialize)]
 pub(crate) struct HostDocument {

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Invariants: nothing is decided here; every command has `--json`; what goes to standard output is the answer, what
-//! goes to standard error is about the run; exit code 0 done, 1 the answer is no, 2 wrong use or I/O error.
+//! goes to standard error is about the run; exit code 0 done, 1 the answer is no, 2 wrong use or I/O error,
+//! 130 stopped by Ctrl-C.
 
 mod args;
 mod commands;
@@ -31,6 +32,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run_checked(arguments) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
+        // As a shell reports a process that SIGINT ended.
+        Ok(Answer::Stopped) => ExitCode::from(130),
         // Whoever read our output has seen enough (`vtopo host | head`).
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {

@@ -46,7 +46,7 @@ use crate::outcome::Outcome;
 use crate::queue::Queue;
 use crate::rng::Stream;
 use crate::spec::{RunSpec, VmSpec};
-use crate::time::Nanos;
+use crate::time::{MS, Nanos};
 
 use bits::Bits;
 use cpu::Cpu;
@@ -57,6 +57,7 @@ use program::{Program, Thread};
 use queues::Queues;
 use world::World;
 
+pub(crate) use program::histogram;
 pub use setup::SimulationError;
 
 /// No world, no thread.
@@ -125,7 +126,38 @@ pub fn run(setting: Setting<'_>, seed: u64) -> Result<Outcome, SimulationError> 
     Ok(simulator.into_outcome())
 }
 
+/// [`run`], with somebody who watches: every few simulated milliseconds `goes_on` is told the time of the run, and may end
+/// it. The outcome is the same as that of [`run`]; a run that was ended has none.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    setting: Setting<'_>,
+    seed: u64,
+    goes_on: &dyn Fn(Nanos) -> bool,
+) -> Result<Option<Outcome>, SimulationError> {
+    let mut simulator = Simulator::new(setting, seed)?;
+    let is_done = simulator.run_until_or(setting.spec.duration_ns, goes_on);
+    Ok(is_done.then(|| simulator.into_outcome()))
+}
+
+/// Simulated time between two looks of [`run_with`] at whether to go on. Ours: a large host takes well below a second of
+/// real time for it, a small one does not notice the look.
+const LOOK_NS: Nanos = 5 * MS;
+
 impl Simulator<'_> {
+    /// Runs until a time, as [`run_until`](Self::run_until), unless it is told to stop; whether it came to the end.
+    pub fn run_until_or(&mut self, until: Nanos, goes_on: &dyn Fn(Nanos) -> bool) -> bool {
+        while self.now < until {
+            if !goes_on(self.now) {
+                return false;
+            }
+            self.run_until(self.now.saturating_add(LOOK_NS).min(until));
+        }
+        self.run_until(until);
+        true
+    }
+
     /// Runs until a time since the start; what happens at that very moment still happens.
     pub fn run_until(&mut self, until: Nanos) {
         while let Some(at) = self.queue.next_at() {

@@ -19,6 +19,7 @@ use crate::json::{LossDocument, Part, PlaceDocument, PlacesDocument, RoomDocumen
 use crate::{files, say};
 use fleet::Placed;
 use request::Request;
+pub(super) use request::unknown_policy;
 use runs::{Run, Runs};
 
 pub(super) fn run(command: &PlaceCommand) -> Result<Answer, Failure> {

@@ -30,6 +30,7 @@ impl Simulator<'_> {
         let mut is_watched = false;
         for world in worlds {
             let Some(lag) = self.lag(world) else { continue };
+            // A vCPU that was halted a moment ago, and was woken by what stopped here, may be further behind.
             let ahead = slowest.saturating_sub(lag);
             match self.worlds[world as usize].state {
                 State::Running if ahead > cosched.stop_ns => {

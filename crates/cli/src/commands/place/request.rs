@@ -226,7 +226,7 @@ fn read_policies(typed: &[String], stated: &[String]) -> Result<Vec<Box<dyn Poli
     Ok(found)
 }
 
-fn unknown_policy(name: &str) -> Failure {
+pub(in crate::commands) fn unknown_policy(name: &str) -> Failure {
     let shown: String = name.chars().take(60).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&shown.to_lowercase(), known);
     let nearest = policies::NAMES
