@@ -9,9 +9,8 @@ use crate::time::{Nanos, Work, time_of, work_of};
 /// A CPU of the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Cpu {
-    /// Who is on it, and who was last.
+    /// Who is on it.
     pub(crate) world: u32,
-    pub(crate) last: u32,
     /// Until when its time is settled.
     pub(crate) settled: Nanos,
     /// Speed since then.
@@ -33,7 +32,6 @@ impl Cpu {
     pub(crate) fn new() -> Self {
         Self {
             world: NONE,
-            last: NONE,
             settled: 0,
             speed: 0,
             is_paired: false,
@@ -58,7 +56,6 @@ impl Simulator<'_> {
         let slice = self.slice_of(cpu);
         let entry = &mut self.cpus[cpu as usize];
         entry.world = world;
-        entry.last = world;
         entry.settled = self.now;
         entry.started = self.now;
         entry.slice_end = self.now + slice;

@@ -44,11 +44,7 @@ impl Simulator<'_> {
         let costs = self.hypervisor.costs;
         let last = self.worlds[world as usize].cpu;
         let (old_llc, llc) = (self.layout.llc_of(last), self.layout.llc_of(cpu));
-        // Who comes back to a CPU on which nobody else was is switched to by nobody: the wake-up is all it costs.
-        let mut cost = match self.cpus[cpu as usize].last {
-            before if before == world => 0,
-            _ => costs.switch_ns,
-        };
+        let mut cost = costs.switch_ns;
         let entry = &mut self.worlds[world as usize];
         if last != cpu {
             entry.moves.cpu += 1;
