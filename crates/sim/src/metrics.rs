@@ -399,6 +399,7 @@ mod tests {
                 paired_ns: 250_000_000,
                 ..Times::default()
             },
+            system: Times::default(),
             moves: Moves {
                 llc: 6,
                 ..Moves::default()

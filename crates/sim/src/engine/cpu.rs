@@ -9,8 +9,9 @@ use crate::time::{Nanos, Work, time_of, work_of};
 /// A CPU of the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Cpu {
-    /// Who is on it, and who was last.
+    /// Who is on it.
     pub(crate) world: u32,
+    /// Who was on it last.
     pub(crate) last: u32,
     /// Until when its time is settled.
     pub(crate) settled: Nanos,
