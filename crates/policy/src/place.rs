@@ -9,7 +9,8 @@
 //! VMs are seated one after the other, the most demanding first, each on the best seat that is left
 //! (`insert`: every home for its memory, several ways to split it, several domains to start from). Then VMs are taken
 //! out and seated again, alone, in pairs and in threes, as long as it gains and the budget of evaluations lasts
-//! (`search`). VMs that sit already move only if it is worth the move (`rebalance`).
+//! (`search`). VMs that sit already move only if it is worth the move (`rebalance`); by the same rules the plan moves those it
+//! has just seated, as long as the next plan would. What cannot gain is not looked at (`floor`).
 //!
 //! # Terminology
 //! A *seat* is where a VM is: its *pieces* (vCPUs of a cell on a domain), memory and system threads.
@@ -21,6 +22,7 @@
 
 mod explain;
 mod finish;
+mod floor;
 mod insert;
 mod polish;
 mod rebalance;
@@ -100,8 +102,12 @@ fn plan_sorted(now: &Snapshot, patience: Patience) -> Plan {
     let seated: Vec<usize> = (0..now.vms.len())
         .filter(|&vm| state.is_seated(vm))
         .collect();
-    let left_out = search::seat_all(&mut state, &arrivals, patience);
+    let mut arrivals = search::seat_all(&mut state, &arrivals, patience);
     let moved = rebalance::rebalance(&mut state, now, &seated);
+    rebalance::settle(&mut state, &arrivals);
+    while search::seat_left_out(&mut state, &mut arrivals) {
+        rebalance::settle(&mut state, &arrivals);
+    }
     let (placement, without_cpus) = finish::placement(&mut state, now);
     let bill = evaluate::evaluate(&problem, &now.host, &placement, &now.placement);
     debug_assert_eq!(
@@ -115,7 +121,8 @@ fn plan_sorted(now: &Snapshot, patience: Patience) -> Plan {
             .iter()
             .map(|&vm| (Some(id(vm)), explain::displaced(now, vm))),
     );
-    let mut refused: Vec<(VmId, Reason)> = left_out
+    let mut refused: Vec<(VmId, Reason)> = arrivals
+        .left_out
         .into_iter()
         .map(|vm| (id(vm), explain::refusal(&state, now, vm)))
         .collect();

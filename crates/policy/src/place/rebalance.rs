@@ -5,12 +5,14 @@
 //!   than [`IMBALANCE_PERMILLE`] of what its domains' loads are worth: hysteresis against noise in the loads.
 //! - A VM stays for [`Budget::dwell_ns`](crate::plan::Budget) where it was put.
 //! - A plan moves no more than its budget, the greatest gain first.
+//! - What a plan seats anew, it seats so that none of this would move it again.
 //!
 //! # Properties
 //! With constant loads every plan lowers the cost by more than a fixed amount or moves nothing, so that moves end.
 
+use super::floor;
 use super::insert::{Effort, best_seat};
-use super::search;
+use super::search::{self, Seating};
 use super::state::{Seat, State, copied};
 use crate::cost::weights::PER_MILLI;
 use crate::plan::Snapshot;
@@ -25,6 +27,10 @@ const IMBALANCE_PERMILLE: i64 = 100;
 /// VMs looked at in one plan, those with most to gain first: bounds the work on hosts with hundreds of VMs.
 const LOOKED_AT: usize = 48;
 
+/// Rounds of moves that new seats get before a plan is given out. Most plans need one that moves nothing, few more than
+/// two; the bound is for hosts where every move makes room for the next. Ours.
+const ROUNDS: usize = 16;
+
 /// Moves seated VMs while it is worth it and the budget lasts. Returns the VMs that moved, with what it gained.
 pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> Vec<(usize, i64)> {
     let mut vcpus_left = i64::from(now.budget.vcpus);
@@ -32,9 +38,19 @@ pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> 
     if vcpus_left <= 0 && mib_left <= 0 {
         return Vec::new();
     }
-    let mut candidates = candidates(state, now, seated);
+    let rested = |vm: usize| {
+        now.vms[vm]
+            .moved_ns
+            .is_none_or(|moved| now.at_ns.saturating_sub(moved) >= now.budget.dwell_ns)
+    };
+    let mut candidates = candidates(state, seated, &search::ideal_costs(state, seated));
+    candidates.retain(|&vm| rested(vm));
+    candidates.truncate(LOOKED_AT);
+    let nearest_ns = floor::nearest_ns(state);
     let mut moved = Vec::new();
-    while let Some((position, gain, seat)) = best_move(state, &candidates, [vcpus_left, mib_left]) {
+    while let Some((position, gain, seat)) =
+        best_move(state, &candidates, [vcpus_left, mib_left], nearest_ns)
+    {
         let vm = candidates.remove(position);
         let [vcpus, mib] = extent(state, vm, &seat);
         (vcpus_left, mib_left) = (vcpus_left - vcpus, mib_left - mib);
@@ -45,19 +61,33 @@ pub(super) fn rebalance(state: &mut State, now: &Snapshot, seated: &[usize]) -> 
     moved
 }
 
-/// VMs that may move and have something to gain, most first.
-fn candidates(state: &State, now: &Snapshot, seated: &[usize]) -> Vec<usize> {
-    let ideal = search::ideal_costs(state, seated);
-    let rested = |vm: usize| {
-        now.vms[vm]
-            .moved_ns
-            .is_none_or(|moved| now.at_ns.saturating_sub(moved) >= now.budget.dwell_ns)
-    };
-    let gain = |(&vm, ideal): (&usize, i64)| (state.burden(vm) - ideal, vm);
+/// Moves VMs that this plan seated as long as the next plan would find a move of theirs worth it: the search may have
+/// ended because its budget was spent, or because it was near enough to what cannot be undercut.
+pub(super) fn settle(state: &mut State, arrivals: &Seating) {
+    let nearest_ns = floor::nearest_ns(state);
+    for _ in 0..ROUNDS {
+        let mut is_settled = true;
+        let mut candidates = candidates(state, &arrivals.vms, &arrivals.ideal);
+        candidates.truncate(LOOKED_AT);
+        for vm in candidates {
+            if let Some((_, seat)) = worthy_move(state, vm, nearest_ns) {
+                state.take(vm);
+                state.put(vm, seat);
+                is_settled = false;
+            }
+        }
+        if is_settled {
+            return;
+        }
+    }
+}
+
+/// VMs that have something to gain, most first, given what each would cost alone.
+fn candidates(state: &State, seated: &[usize], ideal: &[i64]) -> Vec<usize> {
+    let gain = |(&vm, ideal): (&usize, &i64)| (state.burden(vm) - ideal, vm);
     let mut ranked: Vec<(i64, usize)> = seated.iter().zip(ideal).map(gain).collect();
-    ranked.retain(|&(gain, vm)| gain > worth(state, vm) && rested(vm));
+    ranked.retain(|&(gain, vm)| gain > worth(state, vm));
     ranked.sort_by_key(|&(gain, vm)| (std::cmp::Reverse(gain), vm));
-    ranked.truncate(LOOKED_AT);
     ranked.into_iter().map(|(_, vm)| vm).collect()
 }
 
@@ -66,20 +96,11 @@ fn best_move(
     state: &mut State,
     candidates: &[usize],
     left: [i64; 2],
+    nearest_ns: i64,
 ) -> Option<(usize, i64, Seat)> {
     let mut best: Option<(usize, i64, Seat)> = None;
     for (position, &vm) in candidates.iter().enumerate() {
-        let before = state.cost;
-        let old = state.take(vm);
-        let seat = best_seat(state, vm, Effort::QUICK);
-        let gain = seat.as_ref().map_or(0, |seat| {
-            state.put(vm, seat.clone());
-            let gain = before - state.cost;
-            state.take(vm);
-            gain
-        });
-        state.put(vm, old);
-        let Some(seat) = seat.filter(|_| gain > worth(state, vm)) else {
+        let Some((gain, seat)) = worthy_move(state, vm, nearest_ns) else {
             continue;
         };
         let affordable = extent(state, vm, &seat)
@@ -91,6 +112,23 @@ fn best_move(
         }
     }
     best
+}
+
+/// The best seat for a VM that has to pay for leaving its own, if it gains more than the move is worth; with the gain.
+fn worthy_move(state: &mut State, vm: usize, nearest_ns: i64) -> Option<(i64, Seat)> {
+    let worth = worth(state, vm);
+    let old = state.take(vm);
+    let before = std::mem::replace(&mut state.before[vm], old.clone());
+    let price = state.quote(vm, &old);
+    let may_gain = floor::load(state, vm)
+        .is_some_and(|load| price - load - floor::own(state, vm, nearest_ns) > worth);
+    let seat = may_gain
+        .then(|| best_seat(state, vm, Effort::QUICK))
+        .flatten();
+    let better = seat.map(|seat| (price - state.quote(vm, &seat), seat));
+    state.before[vm] = before;
+    state.put(vm, old);
+    better.filter(|(gain, _)| *gain > worth)
 }
 
 fn worth(state: &State, vm: usize) -> i64 {

@@ -1,8 +1,8 @@
 //! Better seats for VMs that may still sit anywhere: one VM at a time until none gains, then few at a time.
 
 use super::insert::{Effort, best_seat};
-use super::polish;
 use super::state::{Seat, State};
+use super::{floor, polish};
 use crate::cost::problem::Problem;
 use crate::cost::site::{HINGES, Hinges};
 use crate::cost::weights::Load;
@@ -33,9 +33,19 @@ struct Search<'s, 'p> {
     budget: u64,
 }
 
-/// Seats all of `vms` that fit, in order, and improves until nothing helps or the budget is spent. Returns those that
-/// fit nowhere.
-pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> Vec<usize> {
+/// What became of VMs that wanted seats.
+#[derive(Debug)]
+pub(super) struct Seating {
+    /// VMs that have one, in the order they were given.
+    pub(super) vms: Vec<usize>,
+    /// What each of them costs alone on the empty host.
+    pub(super) ideal: Vec<i64>,
+    /// VMs that fit nowhere.
+    pub(super) left_out: Vec<usize>,
+}
+
+/// Seats all of `vms` that fit, in order, and improves until nothing helps or the budget is spent.
+pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> Seating {
     let allowance = patience.search + patience.per_vm * vms.len() as u64;
     let budget = state.evaluations + allowance;
     let (mut seated, mut left_out) = (Vec::new(), Vec::new());
@@ -51,7 +61,11 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> 
     state.set_hinges(state.problem.hinges.clone());
     let ideal = ideal_costs(state, &seated);
     if left_out.is_empty() && is_optimal(state) {
-        return left_out;
+        return Seating {
+            vms: seated,
+            ideal,
+            left_out,
+        };
     }
     let mut search = Search {
         state,
@@ -64,7 +78,7 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> 
     search.regroup_drawn();
     let others = search.vms.clone();
     left_out.retain(|&vm| !squeeze_in(search.state, vm, &others));
-    // The end is always a placement that no VM would leave by itself, so that the next plan leaves it alone.
+    // The end is a placement that no VM would leave by itself, if the budget lasts.
     search.vms = vms
         .iter()
         .copied()
@@ -73,7 +87,28 @@ pub(super) fn seat_all(state: &mut State, vms: &[usize], patience: Patience) -> 
     search.ideal = ideal_costs(search.state, &search.vms);
     search.budget = search.state.evaluations + allowance;
     search.settle();
-    left_out
+    Seating {
+        vms: search.vms,
+        ideal: search.ideal,
+        left_out,
+    }
+}
+
+/// Seats VMs that found no place before, but do now that others have moved. Returns whether there are any.
+pub(super) fn seat_left_out(state: &mut State, seating: &mut Seating) -> bool {
+    let mut found = false;
+    for vm in std::mem::take(&mut seating.left_out) {
+        let quick = best_seat(state, vm, Effort::QUICK);
+        let Some(seat) = quick.or_else(|| best_seat(state, vm, Effort::THOROUGH)) else {
+            seating.left_out.push(vm);
+            continue;
+        };
+        state.put(vm, seat);
+        seating.vms.push(vm);
+        seating.ideal.extend(ideal_costs(state, &[vm]));
+        found = true;
+    }
+    found
 }
 
 /// The hinges as they look from the end, when everybody sits: load up to what each domain gets of all load in proportion
@@ -104,24 +139,22 @@ fn levelled(problem: &Problem) -> Vec<Hinges> {
 }
 
 /// Whether nothing can be gained any more: by convexity, all load on one domain with the room of all is never dearer
-/// than the same load on several, and no VM by itself costs less than on an empty host whose loads cost nothing.
+/// than the same load on several, and no VM by itself costs less than its floor, or than where it sits if it need not
+/// keep to its capacities there. A seat of its own choice on an empty host would be no bound: it does not look for
+/// uneven splits where nothing crowds.
 fn is_optimal(state: &State) -> bool {
-    let seated: Vec<usize> = (0..state.seats.len())
-        .filter(|&vm| state.is_seated(vm))
-        .collect();
-    let mut empty = State::new(state.problem);
-    empty.set_hinges(vec![Hinges::NONE; state.problem.hinges.len()]);
+    let seated = (0..state.seats.len()).filter(|&vm| state.is_seated(vm));
+    let empty = State::new(state.problem);
+    let nearest_ns = floor::nearest_ns(state);
     let mut last: Option<(usize, i64)> = None;
     let mut bound = state.whole_host_cost();
     for vm in seated {
         let own = match last.filter(|&(twin, _)| empty.tenant(twin) == empty.tenant(vm)) {
             Some((_, own)) => own,
-            None => {
-                best_seat(&mut empty, vm, Effort::QUICK).map_or(0, |seat| empty.own_cost(vm, &seat))
-            }
+            None => floor::own(state, vm, nearest_ns),
         };
         last = Some((vm, own));
-        bound += own;
+        bound += own.min(empty.own_cost(vm, &state.seats[vm]));
     }
     state.cost - bound <= bound / GOOD_ENOUGH
 }

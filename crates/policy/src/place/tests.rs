@@ -1,6 +1,8 @@
 //! Where `best` puts VMs, drawn: `A4 B2|C4|.` is four vCPUs of VM A and two of B on the first LLC, four of C on the
 //! second, none on the third. `||` is the border of a node.
 
+mod left_alone;
+
 use std::sync::Arc;
 
 use model::host::{Cache, Core, Latency, Node, Parts, Synthetic};
