@@ -10,7 +10,7 @@ help:
 	@echo 'make run          install what is missing, build, and try vtopo on this machine'
 	@echo 'make test         install what tests need, and run all checks'
 	@echo 'make setup        only install what building and running need'
-	@echo 'cargo xtask       list the chores: ci, tidy, golden, bench, optimum, peers, fuzz, dist'
+	@echo 'cargo xtask       list the chores: ci, tidy, golden, bench, optimum, peers, placement, fuzz, dist'
 
 run: setup
 	@scripts/run.sh

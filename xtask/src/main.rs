@@ -15,6 +15,7 @@ mod fuzz;
 mod golden;
 mod optimum;
 mod peers;
+mod placement;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -63,6 +64,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run sim and its peers on VMs for thousands of hosts; see bench/placement.
+    Placement {
+        /// Arguments for bench/placement/run.py, such as `--case day`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Measure how far `best` is from the proven optimum; see bench/optimum.
     Optimum {
         /// Arguments for bench/optimum, such as `--count 20`.
@@ -81,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Bench { rest } => bench(&rest),
         Chore::Fuzz { seconds } => fuzz::run(seconds),
         Chore::Peers { rest } => peers::run(&rest),
+        Chore::Placement { rest } => placement::run(&rest),
         Chore::Optimum { rest } => optimum::run(&rest),
         Chore::Dist => dist::run(),
     });
