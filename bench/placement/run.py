@@ -29,15 +29,17 @@ class Case:
 
 
 ALL = ("first-fit", "next-fit", "best-fit", "worst-fit")
+# The peer's others look at all hosts for every VM: minutes from 1,000 hosts on.
+SEARCHES = ("next-fit", "first-fit")
 # Hosts of 144 CPUs and 200 GiB are those of the example that DSLab and CloudSim Plus share; 300 of 64 CPUs and 128 GiB are
 # those of DSLab's trace replay. 20 of them are too few for the day: some VMs are refused.
 CASES = [
     Case("100 hosts, 1,000 VMs", ("fill", "1000"), 100, 144, 200, ALL, "simulate"),
-    Case("1,000 hosts, 10,000 VMs", ("fill", "10000"), 1_000, 144, 200, ALL, "simulate"),
+    Case("1,000 hosts, 10,000 VMs", ("fill", "10000"), 1_000, 144, 200, SEARCHES, "simulate"),
     Case("a day on 300 hosts", ("day",), 300, 64, 128, ("best-fit", "first-fit"), "play"),
     Case("a day on 20 hosts", ("day",), 20, 64, 128, ("best-fit", "first-fit"), "play"),
     # Last, for the peer takes minutes.
-    Case("5,000 hosts, 50,000 VMs", ("fill", "50000"), 5_000, 144, 200, ("next-fit", "first-fit"), "simulate"),
+    Case("5,000 hosts, 50,000 VMs", ("fill", "50000"), 5_000, 144, 200, SEARCHES, "simulate"),
 ]
 
 
