@@ -76,7 +76,7 @@ fn huawei_creates_and_deletes() {
         trace.findings[0].text
     );
     // Columns may come in any order, quoted, with the line ends of Windows.
-    let text = "\u{feff}\"type\",time,vmid,memory,cpu\r\n0,5,3,1,\"2\"\r\n\r\n";
+    let text = "\u{feff}\"type\",time,vmid,memory,cpu\r\n0,5,3,1,\"2\"\r\n \r\n";
     assert_eq!(lines(&ok(text, Kind::Huawei)), ["3 5.. 2000/1024"]);
 }
 
