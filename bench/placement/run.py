@@ -29,7 +29,7 @@ class Case:
 
 
 ALL = ("first-fit", "next-fit", "best-fit", "worst-fit")
-# The peer's others look at all hosts for every VM: minutes from 1,000 hosts on.
+# The peer's others look at all hosts for every VM: more than a minute a run from 1,000 hosts on.
 SEARCHES = ("next-fit", "first-fit")
 # Hosts of 144 CPUs and 200 GiB are those of the example that DSLab and CloudSim Plus share; 300 of 64 CPUs and 128 GiB are
 # those of DSLab's trace replay. 20 of them are too few for the day: some VMs are refused.
