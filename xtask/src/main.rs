@@ -16,6 +16,7 @@ mod fuzz;
 mod golden;
 mod optimum;
 mod peers;
+mod placement;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -70,6 +71,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run sim and its peers on VMs for thousands of hosts; see bench/placement.
+    Placement {
+        /// Arguments for bench/placement/run.py, such as `--case day`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
     /// Measure how far `best` is from the proven optimum; see bench/optimum.
     Optimum {
         /// Arguments for bench/optimum, such as `--count 20`.
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { seconds } => fuzz::run(seconds),
         Chore::Peers { rest } => peers::run(&rest),
         Chore::Engines { rest } => engines::run(&rest),
+        Chore::Placement { rest } => placement::run(&rest),
         Chore::Optimum { rest } => optimum::run(&rest),
         Chore::Dist => dist::run(),
     });

@@ -4,6 +4,17 @@
 //!
 //! Algorithms are the textbook's, and each finds its host without looking at all of them: `fit` searches a tree of the largest
 //! free parts, `order` a tree by free CPU.
+//!
+//! ```
+//! use sim::fleet::{self, Algorithm, HostKind};
+//! use sim::traces::synthetic::{self, Parameters};
+//!
+//! let day = synthetic::trace(&Parameters::default());
+//! let hosts = HostKind { name: "small".into(), count: 40, milli_cpus: 64_000, memory_mib: 131_072 };
+//! let outcome = fleet::replay(&day, &[hosts], Algorithm::BestFit)?;
+//! assert_eq!((outcome.placed, outcome.refused), (day.vms.len() as u32, 0));
+//! # Ok::<(), fleet::FleetError>(())
+//! ```
 
 use thiserror::Error;
 

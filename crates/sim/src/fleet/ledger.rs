@@ -5,7 +5,7 @@ use super::{FleetOutcome, Room};
 use crate::traces::Trace;
 
 /// Moments of the series; ours. Enough for a drawing.
-const POINTS: i64 = 500;
+const POINTS: u64 = 500;
 
 /// The fleet at a moment, before what happens at it; the last point of a series is after everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,12 @@ impl Ledger {
             start_ns,
             now_ns: start_ns,
             end_ns,
-            step_ns: (end_ns.saturating_sub(start_ns) / POINTS).max(1),
+            // Rounded up, so that there are not more points than that.
+            step_ns: end_ns
+                .abs_diff(start_ns)
+                .div_ceil(POINTS)
+                .max(1)
+                .cast_signed(),
             next_ns: start_ns,
             used: Used {
                 room: hosts.iter().map(|it| u64::from(fitting(*it, median))).sum(),
@@ -102,7 +107,7 @@ impl Ledger {
             self.series.push(self.point(self.next_ns));
             self.next_ns = self.next_ns.saturating_add(self.step_ns);
         }
-        let past = u128::try_from(to_ns.saturating_sub(self.now_ns)).unwrap_or(0);
+        let past = u128::from(to_ns.abs_diff(self.now_ns));
         self.cpu_area += past * u128::from(self.used.milli_cpus);
         self.memory_area += past * u128::from(self.used.memory_mib);
         self.now_ns = to_ns;
@@ -139,7 +144,7 @@ impl Ledger {
     pub(super) fn outcome(mut self, host_of: Vec<u32>, placement_hash: u64) -> FleetOutcome {
         self.advance(self.end_ns);
         self.series.push(self.point(self.end_ns));
-        let span = u128::try_from(self.end_ns.saturating_sub(self.start_ns)).unwrap_or(0);
+        let span = u128::from(self.end_ns.abs_diff(self.start_ns));
         let mean = |area: u128, whole: u64| match span * u128::from(whole) {
             0 => 0,
             whole => (1_000 * area / whole) as u32,

@@ -396,7 +396,8 @@ proptest! {
         for algorithm in Algorithm::ALL {
             let outcome = run(&vms, &[kind(3, cpus, mib)], algorithm);
             prop_assert_eq!((outcome.placed + outcome.refused) as usize, vms.len());
-            prop_assert!(outcome.series.len() < 1_100);
+            prop_assert!(outcome.series.len() <= 501);
+            prop_assert!(outcome.series.is_sorted_by(|a, b| a.at_ns < b.at_ns));
         }
     }
 }

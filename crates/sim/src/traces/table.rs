@@ -40,6 +40,9 @@ impl Splitter {
     pub(super) fn split(&mut self, line: &str) -> Result<bool, String> {
         self.reader.reset();
         self.count = 0;
+        if line.trim().is_empty() {
+            return Ok(false);
+        }
         // Unquoting only ever shortens.
         self.text.resize(line.len() + 1, 0);
         let mut input = line.as_bytes();

@@ -76,7 +76,7 @@ fn huawei_creates_and_deletes() {
         trace.findings[0].text
     );
     // Columns may come in any order, quoted, with the line ends of Windows.
-    let text = "\u{feff}\"type\",time,vmid,memory,cpu\r\n0,5,3,1,\"2\"\r\n\r\n";
+    let text = "\u{feff}\"type\",time,vmid,memory,cpu\r\n0,5,3,1,\"2\"\r\n \r\n";
     assert_eq!(lines(&ok(text, Kind::Huawei)), ["3 5.. 2000/1024"]);
 }
 
@@ -139,6 +139,9 @@ fn azure_sizes_are_of_the_machine_that_is_asked_for() {
     options.machine_id = Some("9".to_owned());
     let error = read(&text, Kind::AzurePacking, &options).unwrap_err();
     assert!(error.message.contains("machineId '9'"), "{error}");
+    // Of machines with as many types, the first by name.
+    let text = "vmTypeId,machineId,core,memory\n1,8,0.5,0\n1,7,0.25,0\nvmId,vmTypeId,starttime,endtime\n1,1,0,\n";
+    assert_eq!(ok(text, Kind::AzurePacking).vms[0].milli_cpus, 16_000);
     // Thirds of a machine fit three times, whatever their decimals.
     let third = "vmTypeId,core,memory\n1,0.333333333333,0.333333333333\n";
     let text = format!("{third}vmId,vmTypeId,starttime,endtime\n1,1,0,1\n");
@@ -159,7 +162,7 @@ const SWF: &str = "\
 ; Version: 2.2
 ; MaxNodes: 128
 
-  1 0 5 100 4 50 -1 -1 -1 2048 1 1 1 -1 1 -1 -1 -1
+  1 0 5 100 4 50 4096 8 -1 2048 1 1 1 -1 1 -1 -1 -1
   2 10 0 60 -1 -1 512 2 -1 -1 1 1 1 -1 1 -1 -1 -1
   3 20 0 -1 4 -1 -1 -1 -1 -1 5 1 1 -1 1 -1 -1 -1
   4 30 0 60 -1 -1 -1 -1 -1 -1 5 1 1 -1 1 -1 -1 -1
