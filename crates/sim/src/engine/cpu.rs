@@ -19,6 +19,8 @@ pub(crate) struct Cpu {
     pub(crate) speed: u32,
     /// Whether another thread of its core was busy since then.
     pub(crate) is_paired: bool,
+    /// Whether its world only polls.
+    pub(crate) is_quiet: bool,
     /// Number of the event that counts.
     pub(crate) generation: u32,
     /// When the world on it started, and when another has its turn.
@@ -38,6 +40,7 @@ impl Cpu {
             settled: 0,
             speed: 0,
             is_paired: false,
+            is_quiet: false,
             generation: 0,
             started: 0,
             slice_end: 0,
@@ -68,6 +71,7 @@ impl Simulator<'_> {
         for thread in core {
             self.idle_cores.remove(thread);
         }
+        self.cpus[cpu as usize].is_quiet = false;
         self.busy[self.layout.core[cpu as usize] as usize] += 1;
         self.update_core(cpu);
         self.take_inbox(world);
@@ -83,15 +87,19 @@ impl Simulator<'_> {
         let world = std::mem::replace(&mut entry.world, NONE);
         entry.generation = entry.generation.wrapping_add(1);
         let started = entry.started;
-        self.worlds[world as usize].burst_ns = self.now - started;
         self.record
             .segment(&self.worlds[world as usize], cpu, started, self.now);
         self.set_state(world, state);
         self.idle_threads.insert(cpu);
         let core = self.layout.core[cpu as usize] as usize;
-        self.busy[core] -= 1;
-        if self.busy[core] == 0 {
-            let threads = self.layout.cores[core].clone();
+        if !self.cpus[cpu as usize].is_quiet {
+            self.busy[core] -= 1;
+        }
+        let threads = self.layout.cores[core].clone();
+        if threads
+            .clone()
+            .all(|thread| self.cpus[thread as usize].world == NONE)
+        {
             threads.for_each(|thread| self.idle_cores.insert(thread));
         }
         self.update_core(cpu);
@@ -109,41 +117,37 @@ impl Simulator<'_> {
         entry.busy_ns += spent;
         let (speed, is_paired) = (entry.speed, entry.is_paired);
         let world = &mut self.worlds[entry.world as usize];
-        let llc = self.layout.llc[cpu as usize];
-        world.time.run_ns += spent;
-        world.warm_ns += spent;
-        world.wanted_ns += spent;
-        if is_paired {
-            world.time.paired_ns += spent;
-        }
-        if llc == world.home_llc {
-            world.time.home_ns += spent;
-        }
+        world.run(spent, is_paired, self.layout.llc[cpu as usize]);
         let charged = if is_paired {
             spent * Nanos::from(self.hypervisor.paired_charge) / 1000
         } else {
             spent
         };
         world.vtime = hot::charge(world.vtime, charged, world.weight);
-        let mut work: Work = spent * Work::from(speed);
-        let paid = work.min(world.debt);
-        world.debt -= paid;
-        work -= paid;
-        world.time.overhead_ns += paid / Work::from(speed.max(1));
-        let stack = work.min(world.packet_todo);
-        world.packet_todo -= stack;
-        work -= stack;
+        let is_polling = world.is_polling();
+        let left = world.work_off(spent * Work::from(speed), speed);
         if world.kind == Kind::System {
+            world.wanted_ns += spent;
             return;
         }
-        if world.thread == NONE {
-            world.time.poll_ns += work / Work::from(speed.max(1));
-        } else {
-            let thread = &mut self.threads[world.thread as usize];
-            thread.todo = thread.todo.saturating_sub(work);
-        }
         self.guests[world.guest as usize].spend(spent);
-        self.machine.ran(entry.world, llc, spent);
+        if is_polling {
+            // It waits without touching caches or memory.
+            world.time.poll_ns += spent;
+            return;
+        }
+        world.wanted_ns += spent;
+        if let Some(thread) = self.threads.get_mut(world.thread as usize) {
+            thread.todo = thread.todo.saturating_sub(left);
+        }
+        let smt = self.machine.vector(world.guest).smt;
+        let worked = if is_paired {
+            (spent as f64 * smt) as Nanos
+        } else {
+            spent
+        };
+        let llc = self.layout.llc[cpu as usize];
+        self.machine.ran(entry.world, llc, worked);
     }
 
     /// Gives all busy threads of a core the speed they have now.
@@ -187,8 +191,23 @@ impl Simulator<'_> {
         }
     }
 
+    /// A vCPU that polls leaves the core to the other thread (`cpu_relax` in KVM's loop), and comes back when it works.
+    fn update_quiet(&mut self, cpu: u32) {
+        let entry = &mut self.cpus[cpu as usize];
+        let is_quiet = self.worlds[entry.world as usize].is_polling();
+        if entry.is_quiet == is_quiet {
+            return;
+        }
+        entry.is_quiet = is_quiet;
+        let busy = &mut self.busy[self.layout.core[cpu as usize] as usize];
+        *busy = if is_quiet { *busy - 1 } else { *busy + 1 };
+        self.settle(cpu);
+        self.update_core(cpu);
+    }
+
     /// Schedules the moment at which a busy CPU needs a decision.
     pub(super) fn arm(&mut self, cpu: u32) {
+        self.update_quiet(cpu);
         let entry = &self.cpus[cpu as usize];
         let world = &self.worlds[entry.world as usize];
         let mut due = if world.has_packets() {

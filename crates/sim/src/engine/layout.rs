@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use model::host::{LlcId, NodeId};
+use model::host::NodeId;
 use model::{CpuId, CpuSet, Host};
 
 use super::bits::Bits;
@@ -29,6 +29,8 @@ pub(crate) struct Layout {
     /// Distance class of two LLCs, by `from * llcs + to`: 0 the same, 1 the same quadrant, 2 the same package, 3 another.
     classes: Vec<u8>,
     index_of: Vec<u32>,
+    /// Index among the host's CPUs by ours.
+    pub(crate) of_host: Vec<u32>,
 }
 
 impl Layout {
@@ -43,8 +45,7 @@ impl Layout {
         let core: Vec<u32> = dense(cpus.iter().map(|cpu| cpu.core.0));
         let llc: Vec<u32> = cpus.iter().map(|cpu| cpu.llc.0).collect();
         let count = host.llcs.len();
-        let class =
-            |from: usize, to: usize| fabric.distance_class(LlcId(from as u32), LlcId(to as u32));
+        let class = |from: usize, to: usize| fabric.distance_class(from as u32, to as u32);
         let classes: Vec<u8> = (0..count * count)
             .map(|pair| class(pair / count, pair % count))
             .collect();
@@ -56,6 +57,10 @@ impl Layout {
             all
         });
         Self {
+            of_host: cpus
+                .iter()
+                .map(|cpu| host.cpus.partition_point(|other| other.id < cpu.id) as u32)
+                .collect(),
             ids: cpus.iter().map(|cpu| cpu.id).collect(),
             node: cpus.iter().map(|cpu| cpu.node.0).collect(),
             package: cpus.iter().map(|cpu| cpu.package.0).collect(),

@@ -136,7 +136,7 @@ impl Simulator<'_> {
             cpu_ns: window * self.cpus.len() as u64,
             llc_busy: self.layout.llcs.iter().map(busy).collect(),
             llc_held: self.held_by_llc(),
-            node_traffic: (0..self.fabric.nodes())
+            node_traffic: (0..self.fabric.node_package.len())
                 .map(|node| self.seen_mean(&self.machine.seen.node_load, node))
                 .collect(),
             rebalances: self.record.rebalances,

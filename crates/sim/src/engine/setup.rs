@@ -101,7 +101,7 @@ impl<'a> Simulator<'a> {
             generation: 0,
             talks: Vec::new(),
             talk_counts: Vec::new(),
-            machine: machine::Hardware::new(&fabric, vectors),
+            machine: machine::Hardware::new(&fabric, vectors, hypervisor.page_rate),
             record: account::Record::new(spec.timeline),
             dice: Stream::new(seed, Purpose::Dispatch, 0),
             is_balancing: false,

@@ -78,8 +78,6 @@ pub(crate) struct World {
     pub(crate) lag_ns: Nanos,
     /// How long it has run on the LLC on which it is.
     pub(crate) warm_ns: Nanos,
-    /// How long it ran the last time.
-    pub(crate) burst_ns: Nanos,
     /// Mean idle time between two busy periods, as the guest's scheduler estimates it.
     pub(crate) idle_mean_ns: Nanos,
     /// Time it ran or wanted to, since power-on.
@@ -119,12 +117,34 @@ impl World {
             poll_until: 0,
             lag_ns: 0,
             warm_ns: 0,
-            burst_ns: 0,
             idle_mean_ns: 0,
             wanted_ns: 0,
             time: Times::default(),
             moves: Moves::default(),
         }
+    }
+
+    /// It was on a CPU for so long.
+    pub(crate) fn run(&mut self, spent: Nanos, is_paired: bool, llc: u32) {
+        self.time.run_ns += spent;
+        self.warm_ns += spent;
+        if is_paired {
+            self.time.paired_ns += spent;
+        }
+        if llc == self.home_llc {
+            self.time.home_ns += spent;
+        }
+    }
+
+    /// Does so much work, what is owed first, then packets; what is left is its thread's.
+    pub(crate) fn work_off(&mut self, mut work: Work, speed: u32) -> Work {
+        let paid = work.min(self.debt);
+        self.debt -= paid;
+        work -= paid;
+        self.time.overhead_ns += paid / Work::from(speed.max(1));
+        let packets = work.min(self.packet_todo);
+        self.packet_todo -= packets;
+        work - packets
     }
 
     /// Whether it is on a CPU without anything to do, waiting a moment before it halts.

@@ -1,161 +1,209 @@
-//! One last-level cache and those who share it.
+//! What a last-level cache holds of whom, and what is missed for that.
 //!
-//! Everybody fills it as fast as he misses, and what he fills in displaces what is there, whoever's it is. In the steady
-//! state shares of the cache are therefore as shares of the misses: `c_i = C r_i m_i(c_i) / sum` (reference model, section
-//! 2.2), found by iteration. Nobody holds more than he uses again; what he leaves is the others'.
+//! Misses fall with the cache by a power law, `m(c) = m0 (c / 2 MiB)^-alpha`, down to a floor, and to the floor at once
+//! where the working set fits. Who brings in more lines holds more: occupancies solve
+//! `c_i = C r_i m_i(c_i) / sum of r_j m_j(c_j)` (reference model, section 2.2), none above its working set. Both sides
+//! only depend on how long everybody ran, not on how fast, so that more cache or fewer neighbours never hurt anybody.
 
-use super::vector::{REFERENCE_BYTES, Vector};
+use super::vector::{MOST_PER_US, REFERENCE_BYTES, Vector};
 
-/// Iterations of the fixed point in one settlement; it goes on from the last one's answer (section 2.2: 5 to 10).
-const ITERATIONS: usize = 6;
-/// A cache holds a little of everybody who uses it: a 4 KiB page.
-const LEAST_BYTES: f64 = 4096.0;
+/// Most rounds of a [`share`]; 5 to 10 (reference model, section 2.2).
+const ROUNDS: u32 = 10;
+/// How far a round goes to its target. The plain iteration multiplies an error by -alpha; this takes all of it away for
+/// alpha 0.5.
+const DAMPING: f64 = 2.0 / 3.0;
+/// Change of occupancies, as a share of the cache, at which rounds end; the next epoch goes on from there. Ours.
+const TOLERANCE: f64 = 1e-4;
+/// Less than this part of the anchor is as good as nothing: own caches of the cores serve from here on. Ours.
+const LEAST: f64 = 1.0 / 64.0;
+/// Part of the working set from where misses leave the power law for the floor, which is reached at the whole. Ours, so
+/// that a few bytes more or less never change much.
+const KNEE: f64 = 0.5;
+/// Fixed point of sums, so that they do not depend on their order: units of a byte or of a miss each us.
+const UNIT: f64 = 65_536.0;
 
-/// Somebody who uses a cache.
-#[derive(Debug, Clone, Copy)]
+/// The miss curve of a vector, prepared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Curve {
+    /// Misses each us of own work at the anchor.
+    misses_per_us: f64,
+    alpha: f64,
+    floor: f64,
+    /// Bytes at which `misses_per_us` holds: the reference, or where the knee begins in a smaller set.
+    anchor: f64,
+    /// The working set in bytes.
+    pub working_set: f64,
+    /// Misses against the anchor's where the knee begins.
+    at_knee: f64,
+}
+
+/// Something that shares an LLC: the vCPUs of a VM that ran under it.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sharer {
-    /// What he does.
-    pub vector: Vector,
-    /// How much of the time he runs there, above 0.
+    /// What it misses.
+    pub curve: Curve,
+    /// Time for which it ran, over the time: 2 are two busy vCPUs.
     pub busy: f64,
-    /// What he holds, in bytes: the last answer before, the new one after.
-    pub held: f64,
+    /// Working sets that it brings, at least 1: two vCPUs bring two, but one that comes and goes brings no second one.
+    pub sets: f64,
+    /// Bytes that it holds; the last value is where the search begins, 0 for a newcomer.
+    pub bytes: f64,
+    /// What it inserts, in fixed point; scratch.
+    inserts: u64,
 }
 
-/// Misses for each microsecond of own work with so much cache: a power law, down to what no cache can save; with the
-/// whole working set in the cache nothing else is left.
-pub fn misses_per_us(vector: &Vector, bytes: f64) -> f64 {
-    let floor = vector.misses_per_us * vector.floor;
-    if bytes >= vector.working_set {
-        return floor;
+impl Curve {
+    /// The curve of a vector, whose fields are brought into their ranges.
+    pub fn new(vector: &Vector) -> Self {
+        let vector = vector.clamped();
+        let knee = KNEE * vector.working_set;
+        let mut curve = Self {
+            misses_per_us: vector.misses_per_us,
+            alpha: vector.alpha,
+            floor: vector.floor,
+            anchor: REFERENCE_BYTES.min(knee),
+            working_set: vector.working_set,
+            at_knee: 0.0,
+        };
+        curve.at_knee = curve.power(knee);
+        curve
     }
-    let law = vector.misses_per_us * (bytes.max(LEAST_BYTES) / REFERENCE_BYTES).powf(-vector.alpha);
-    law.max(floor)
+
+    /// Misses for each us of own work with so much cache for one working set. Without a working set nothing is used again,
+    /// and all cache is in vain.
+    pub fn misses_per_us(&self, bytes: f64) -> f64 {
+        let knee = KNEE * self.working_set;
+        let share = if self.anchor <= 0.0 {
+            1.0
+        } else if bytes <= knee {
+            self.power(bytes)
+        } else if bytes < self.working_set {
+            let beyond = (bytes - knee) / (self.working_set - knee);
+            self.at_knee + (self.floor - self.at_knee) * beyond
+        } else {
+            self.floor
+        };
+        (self.misses_per_us * share).min(MOST_PER_US)
+    }
+
+    /// Lines inserted for each us of own work: without the knee, since what is capped by the working set is capped there.
+    fn inserts_per_us(&self, bytes: f64) -> f64 {
+        if self.anchor <= 0.0 {
+            return self.misses_per_us;
+        }
+        (self.misses_per_us * self.power(bytes)).min(MOST_PER_US)
+    }
+
+    fn power(&self, bytes: f64) -> f64 {
+        let size = (bytes / self.anchor).max(LEAST);
+        let is_square_root = (self.alpha - 0.5).abs() < 1e-12;
+        let power = if is_square_root {
+            1.0 / size.sqrt()
+        } else {
+            size.powf(-self.alpha)
+        };
+        power.max(self.floor)
+    }
 }
 
-/// Shares a cache of so many bytes.
+/// Misses for each us of own work with so much cache for one working set.
+pub fn misses_per_us(vector: &Vector, bytes: f64) -> f64 {
+    Curve::new(vector).misses_per_us(bytes)
+}
+
+impl Sharer {
+    /// A newcomer.
+    pub fn new(curve: Curve, busy: f64, sets: f64) -> Self {
+        Self {
+            curve,
+            busy,
+            sets,
+            bytes: 0.0,
+            inserts: 0,
+        }
+    }
+
+    /// Misses of each of its vCPUs for each us of own work.
+    pub fn misses_per_us(&self) -> f64 {
+        self.curve.misses_per_us(self.bytes / self.sets)
+    }
+
+    fn wanted(&self, capacity: f64) -> f64 {
+        (self.curve.working_set * self.sets).min(capacity)
+    }
+}
+
+/// Divides an LLC of so many bytes, by changing [`Sharer::bytes`]. The order of the sharers does not matter.
 pub fn share(capacity: f64, sharers: &mut [Sharer]) {
-    let wanted = |sharer: &Sharer| sharer.vector.working_set.max(LEAST_BYTES);
-    let all: f64 = sharers.iter().map(wanted).sum();
-    if all <= capacity {
+    let wanted: u64 = sharers
+        .iter()
+        .map(|sharer| fixed(sharer.wanted(capacity)))
+        .sum();
+    if wanted <= fixed(capacity) {
         for sharer in sharers {
-            sharer.held = sharer.vector.working_set.max(LEAST_BYTES);
+            sharer.bytes = sharer.wanted(capacity);
         }
         return;
     }
-    let even = capacity / sharers.len().max(1) as f64;
-    for sharer in sharers.iter_mut() {
-        if sharer.held <= 0.0 {
-            sharer.held = even.min(wanted(sharer));
+    let equal = capacity / sharers.len() as f64;
+    for sharer in &mut *sharers {
+        if sharer.bytes <= 0.0 {
+            sharer.bytes = equal.min(sharer.wanted(capacity));
         }
     }
-    for _ in 0..ITERATIONS {
-        let pressure = |sharer: &Sharer| {
-            // Those who hold all they use press as if they held a little less: otherwise they would lose it again.
-            let bytes = sharer.held.min(0.95 * wanted(sharer));
-            (sharer.busy * misses_per_us(&sharer.vector, bytes)).max(1e-9)
-        };
-        let sum: f64 = sharers.iter().map(pressure).sum();
-        let mut left = capacity;
-        let mut left_sum = sum;
-        for sharer in sharers.iter_mut() {
-            let press = pressure(sharer);
-            let fair = (capacity * press / sum).min(wanted(sharer));
-            left -= fair;
-            if fair < wanted(sharer) {
-                // Half-way, so that it does not swing.
-                sharer.held = f64::midpoint(sharer.held, fair);
+    for _ in 0..ROUNDS {
+        if round(capacity, sharers) <= TOLERANCE * capacity {
+            return;
+        }
+    }
+}
+
+/// One damped step; returns the largest change in bytes.
+fn round(capacity: f64, sharers: &mut [Sharer]) -> f64 {
+    for sharer in &mut *sharers {
+        let rate = sharer.curve.inserts_per_us(sharer.bytes / sharer.sets);
+        sharer.inserts = fixed(sharer.busy * rate);
+    }
+    let level = level(capacity, sharers);
+    let mut change = 0.0_f64;
+    for sharer in sharers {
+        let target = (level * sharer.inserts as f64).min(sharer.wanted(capacity));
+        let step = DAMPING * (target - sharer.bytes);
+        sharer.bytes += step;
+        change = change.max(step.abs());
+    }
+    change
+}
+
+/// Bytes for each unit of insertion so that all is divided, nobody above what it wants.
+fn level(capacity: f64, sharers: &[Sharer]) -> f64 {
+    let mut level = 0.0;
+    // Each pass gives what the capped leave to the others; ends when nobody new is capped.
+    for _ in 0..ROUNDS {
+        let (mut left, mut inserts) = (fixed(capacity), 0_u64);
+        for sharer in sharers {
+            let wanted = sharer.wanted(capacity);
+            if level * sharer.inserts as f64 >= wanted {
+                left = left.saturating_sub(fixed(wanted));
             } else {
-                sharer.held = fair;
-                left_sum -= press;
+                inserts += sharer.inserts;
             }
         }
-        hand_out(sharers, left, left_sum, wanted);
+        if inserts == 0 {
+            break;
+        }
+        let next = left as f64 / UNIT / inserts as f64;
+        if next <= level {
+            break;
+        }
+        level = next;
     }
+    level
 }
 
-/// What some do not want goes to the others by their pressure on the cache.
-fn hand_out(sharers: &mut [Sharer], left: f64, sum: f64, wanted: impl Fn(&Sharer) -> f64) {
-    if left <= 0.0 || sum <= 0.0 {
-        return;
-    }
-    let room: f64 = sharers
-        .iter()
-        .map(|sharer| wanted(sharer) - sharer.held)
-        .sum();
-    if room <= 0.0 {
-        return;
-    }
-    let part = (left / room).min(1.0);
-    for sharer in sharers {
-        sharer.held += (wanted(sharer) - sharer.held) * part / 2.0;
-    }
+fn fixed(value: f64) -> u64 {
+    (value * UNIT) as u64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: f64 = 1024.0 * 1024.0;
-
-    fn sharer(misses_per_us: f64, working_set_mib: f64, busy: f64) -> Sharer {
-        let vector = Vector {
-            misses_per_us,
-            working_set: working_set_mib * MIB,
-            ..Vector::COMPUTE
-        };
-        Sharer {
-            vector,
-            busy,
-            held: 0.0,
-        }
-    }
-
-    fn settled(capacity_mib: f64, mut sharers: Vec<Sharer>) -> Vec<f64> {
-        for _ in 0..20 {
-            share(capacity_mib * MIB, &mut sharers);
-        }
-        sharers.iter().map(|sharer| sharer.held / MIB).collect()
-    }
-
-    #[test]
-    fn equals_share_equally_and_fill_the_cache() {
-        let held = settled(16.0, vec![sharer(5.0, 64.0, 1.0); 4]);
-        for mib in held {
-            assert!((mib - 4.0).abs() < 0.01, "{mib}");
-        }
-    }
-
-    #[test]
-    fn alone_one_holds_what_he_uses_or_what_there_is() {
-        assert!((settled(16.0, vec![sharer(5.0, 3.0, 0.1)])[0] - 3.0).abs() < 1e-9);
-        assert!((settled(16.0, vec![sharer(5.0, 64.0, 0.1)])[0] - 16.0).abs() < 0.05);
-    }
-
-    /// With exponent a and rates r, `c_i` is proportional to `r_i^(1 / (1 + a))`.
-    #[test]
-    fn two_power_laws_have_the_closed_form() {
-        let held = settled(16.0, vec![sharer(8.0, 1e6, 1.0), sharer(1.0, 1e6, 1.0)]);
-        let ratio = 8.0_f64.powf(1.0 / 1.5);
-        assert!((held[0] / held[1] / ratio - 1.0).abs() < 0.02, "{held:?}");
-        assert!((held[0] + held[1] - 16.0).abs() < 0.05, "{held:?}");
-    }
-
-    #[test]
-    fn who_wants_little_leaves_the_rest_to_others() {
-        let held = settled(16.0, vec![sharer(50.0, 2.0, 1.0), sharer(1.0, 64.0, 1.0)]);
-        assert!(held[0] > 1.6 && held[0] <= 2.0 + 1e-9, "{held:?}");
-        assert!(held[0] + held[1] <= 16.0 + 0.05, "{held:?}");
-        assert!(held[1] > 13.0, "{held:?}");
-    }
-
-    #[test]
-    fn more_cache_never_means_more_misses() {
-        let vector = sharer(5.0, 8.0, 1.0).vector;
-        let misses: Vec<f64> = (0..100)
-            .map(|step| misses_per_us(&vector, f64::from(step) * 0.2 * MIB))
-            .collect();
-        assert!(misses.windows(2).all(|pair| pair[0] >= pair[1]));
-        assert!((misses_per_us(&vector, 2.0 * MIB) - 5.0).abs() < 1e-9);
-    }
-}
+mod tests;

@@ -3,6 +3,12 @@
 /// Cache for which [`Vector::misses_per_us`] is given: 2 MiB for each busy vCPU (reference model, section 2.6).
 pub const REFERENCE_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
 
+/// Bytes of a cache line.
+pub const LINE: f64 = 64.0;
+
+/// Most misses or exchanges of a microsecond: one in each nanosecond, far above what a core can have under way.
+pub const MOST_PER_US: f64 = 1000.0;
+
 /// What a microsecond of a thread's own work does to the machine. *Own work* is time on a whole core with all data in
 /// caches and nobody to share lines with; everything else slows it down.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,4 +43,24 @@ impl Vector {
         shared_lines_per_us: 0.0,
         sharing_mlp: 1.0,
     };
+
+    /// The vector with every field in its range; what is not a number becomes the end of the range that costs nothing.
+    #[must_use]
+    pub fn clamped(&self) -> Self {
+        let within = |value: f64, low: f64, high: f64| value.max(low).min(high);
+        Self {
+            smt: if self.smt.is_nan() {
+                1.0
+            } else {
+                within(self.smt, 0.1, 1.0)
+            },
+            misses_per_us: within(self.misses_per_us, 0.0, MOST_PER_US),
+            alpha: within(self.alpha, 0.05, 2.0),
+            floor: within(self.floor, 0.0, 1.0),
+            working_set: self.working_set.max(0.0),
+            mlp: within(self.mlp, 1.0, 1000.0),
+            shared_lines_per_us: within(self.shared_lines_per_us, 0.0, MOST_PER_US),
+            sharing_mlp: within(self.sharing_mlp, 1.0, 1000.0),
+        }
+    }
 }
