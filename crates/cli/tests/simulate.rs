@@ -420,6 +420,10 @@ fn what_is_no_request_ends_with_2_and_says_what_to_do() {
         ),
         (SMALL.replace("[[qos]]", "[[qos"), "is no scenario"),
         (
+            SMALL.replace("cpu = \"50%\"", "cpu = \"50%\"\nrule = \"fla\""),
+            "did you mean `flat`?",
+        ),
+        (
             SMALL.replace("warmup = \"50ms\"", "warmup = \"9s\""),
             "warm-up",
         ),

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use plotters::prelude::*;
 
 use super::super::words;
-use super::charts::{GRID, INK, SIZE, TEXT, drawing, series, text_style, top};
+use super::charts::{GRID, INK, SIZE, TEXT, drawing, series, text_style, tick, top};
 use crate::failure::Failure;
 
 /// A bar: its middle, and half its interval if there is one.
@@ -25,25 +25,14 @@ pub(super) fn bars(
     layers: &[Vec<Option<Bar>>],
     unit: &str,
 ) -> Result<String, Failure> {
-    let at = |layer: &Vec<Option<Bar>>, index: usize| layer[index].map_or(0.0, |bar| bar.mean);
-    let end = |bar: &Bar| bar.mean + bar.half.unwrap_or(0.0);
-    let sum = |index: usize| layers.iter().map(|layer| at(layer, index)).sum::<f64>();
-    let ends = layers.iter().flatten().flatten().map(end);
-    let largest = (0..names.len()).map(sum).chain(ends).fold(0.0, f64::max);
     let count = i32::try_from(names.len()).unwrap_or(i32::MAX).max(1);
     drawing(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(6)
             .x_label_area_size(28)
-            .y_label_area_size(62)
-            .build_cartesian_2d((0..count - 1).into_segmented(), 0.0..top(largest))?;
-        let name = |value: &SegmentValue<i32>| match value {
-            SegmentValue::CenterOf(index) => {
-                let index = usize::try_from(*index).unwrap_or(usize::MAX);
-                names.get(index).cloned().unwrap_or_default()
-            }
-            _ => String::new(),
-        };
+            .y_label_area_size(70)
+            .build_cartesian_2d((0..count - 1).into_segmented(), 0.0..top(highest(layers)))?;
+        let name = |value: &SegmentValue<i32>| name_at(names, value);
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -55,7 +44,7 @@ pub(super) fn bars(
             .x_labels(names.len())
             .x_label_formatter(&name)
             .y_labels(6)
-            .y_label_formatter(&|value| words::number(*value))
+            .y_label_formatter(&|value| tick(*value))
             .y_desc(unit)
             .draw()?;
         for index in 0..names.len() {
@@ -89,17 +78,37 @@ pub(super) fn bars(
                     )])?;
                 }
             }
-            let text = words::number(base);
-            let style = text_style().pos(plotters::style::text_anchor::Pos::new(
-                plotters::style::text_anchor::HPos::Left,
-                plotters::style::text_anchor::VPos::Bottom,
-            ));
             let spot = EmptyElement::at((SegmentValue::CenterOf(place), base))
-                + Text::new(text, (9, -3), style);
+                + Text::new(words::number(base), (9, -3), above());
             chart.draw_series([spot])?;
         }
         Ok::<(), DrawingAreaErrorKind<_>>(())
     })
+}
+
+/// The name below a bar.
+fn name_at(names: &[String], value: &SegmentValue<i32>) -> String {
+    let SegmentValue::CenterOf(index) = value else {
+        return String::new();
+    };
+    let index = usize::try_from(*index).unwrap_or(usize::MAX);
+    names.get(index).cloned().unwrap_or_default()
+}
+
+/// The highest end of a stack or an interval.
+fn highest(layers: &[Vec<Option<Bar>>]) -> f64 {
+    let names = layers.first().map_or(0, Vec::len);
+    let mean = |bar: Option<Bar>| bar.map_or(0.0, |bar| bar.mean);
+    let sum = |index: usize| layers.iter().map(|layer| mean(layer[index])).sum::<f64>();
+    let end = |bar: &Bar| bar.mean + bar.half.unwrap_or(0.0);
+    let ends = layers.iter().flatten().flatten().map(end);
+    (0..names).map(sum).chain(ends).fold(0.0, f64::max)
+}
+
+/// Text on top of a bar.
+fn above() -> TextStyle<'static> {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    text_style().pos(Pos::new(HPos::Left, VPos::Bottom))
 }
 
 /// Room beside a bar, in units of the drawing.
@@ -139,8 +148,9 @@ pub(super) fn percentiles(
     drawing((width, height), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
-            .x_label_area_size(40)
-            .y_label_area_size(70)
+            .margin_right(34)
+            .x_label_area_size(48)
+            .y_label_area_size(74)
             .build_cartesian_2d(0.0..nines, (low..high).log_scale())?;
         chart
             .configure_mesh()
@@ -149,10 +159,10 @@ pub(super) fn percentiles(
             .axis_style(GRID)
             .label_style(text_style())
             .axis_desc_style(text_style())
-            .x_labels(nines as usize + 1)
+            .x_labels(lines_across(nines))
             .y_labels(12)
             .x_label_formatter(&|x| percentile(*x))
-            .y_label_formatter(&|us| time(*us))
+            .y_label_formatter(&|us| round_time(*us))
             .x_desc("share of the operations that are at most as slow")
             .draw()?;
         for (index, (name, line)) in lines.iter().enumerate() {
@@ -175,16 +185,24 @@ pub(super) fn percentiles(
     })
 }
 
+/// A line for each nine, and one at the beginning.
+fn lines_across(nines: f64) -> usize {
+    (1..=6).take_while(|line| f64::from(*line) <= nines).count() + 1
+}
+
 /// The percentile at a number of nines: 0, 90, 99, 99.9 %.
 fn percentile(nines: f64) -> String {
     let percent = 100.0 * (1.0 - 10_f64.powf(-nines));
-    let decimals = (nines - 1.5).max(0.0).ceil();
-    match decimals {
-        decimals if decimals < 1.0 => format!("{percent:.0} %"),
-        decimals if decimals < 2.0 => format!("{percent:.1} %"),
-        decimals if decimals < 3.0 => format!("{percent:.2} %"),
-        _ => format!("{percent:.3} %"),
-    }
+    format!("{} %", tick(percent))
+}
+
+/// The time at a line of the axis: 1, 2 and 5 of every power of ten, which have room.
+fn round_time(us: f64) -> String {
+    let digit = us / 10_f64.powf(us.log10().floor());
+    let is_round = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .any(|round: f64| (digit - round).abs() < 1e-6);
+    if is_round { time(us) } else { String::new() }
 }
 
 /// Microseconds as a person writes them.

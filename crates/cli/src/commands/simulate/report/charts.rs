@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// Width and height of a chart, in units of the drawing; the page scales it.
 pub(super) const SIZE: (u32, u32) = (420, 250);
 /// Size of text in the same units.
-pub(super) const TEXT: u32 = 14;
+pub(super) const TEXT: u32 = 17;
 
 /// Stand for colours of the page, which a drawing cannot name: replaced by [`themed`].
 pub(super) const INK: RGBColor = RGBColor(1, 2, 3);
@@ -50,6 +50,12 @@ pub(super) fn drawing<E: std::fmt::Display>(
             .map_err(|error| Failure::new(format!("cannot draw a chart: {error}")))?;
     }
     Ok(themed(&text, size))
+}
+
+/// A number of an axis, without zeros that say nothing.
+pub(super) fn tick(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Text of axes.

@@ -11,11 +11,11 @@ use crate::draw::clean;
 /// Most VMs of a map: more are too thin to read.
 pub(super) const MOST_VMS: usize = 64;
 /// Columns of the names.
-const NAMES: f64 = 110.0;
+const NAMES: f64 = 92.0;
 /// Width and height of a field at most.
-const FIELD: (f64, f64) = (26.0, 13.0);
+const FIELD: (f64, f64) = (26.0, 16.0);
 /// Width of the map without the names.
-const WIDTH: f64 = 820.0;
+const WIDTH: f64 = 560.0;
 
 /// What the map shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub(super) fn map(scene: &Scene, picture: &Picture) -> Option<(String, Shown)> {
     let largest = parts.values().copied().fold(0.0, f64::max);
     for (row, member) in members.iter().take(rows).enumerate() {
         let y = row as f64 * FIELD.1;
-        let name = Text::new(clean(&member.vm.name, 16))
+        let name = Text::new(clean(&member.vm.name, 12))
             .set("x", NAMES - 6.0)
-            .set("y", y + FIELD.1 - 3.0)
+            .set("y", y + FIELD.1 - 4.0)
             .set("text-anchor", "end");
         svg = svg.add(name);
     }
@@ -94,8 +94,11 @@ fn tip(name: &str, llc: u32, value: f64, shown: Shown) -> String {
 }
 
 /// By LLC and VM.
-fn parts(scene: &Scene, picture: &Picture) -> Option<(BTreeMap<(u32, u32), f64>, Shown)> {
-    let mut parts: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+type Parts = BTreeMap<(u32, u32), f64>;
+
+/// What each VM had of each LLC, and what that is.
+fn parts(scene: &Scene, picture: &Picture) -> Option<(Parts, Shown)> {
+    let mut parts: Parts = BTreeMap::new();
     for (llc, held) in (0_u32..).zip(&picture.llc_held) {
         parts.extend(held.iter().map(|&(vm, bytes)| ((llc, vm), bytes)));
     }

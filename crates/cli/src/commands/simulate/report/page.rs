@@ -256,8 +256,15 @@ fn charts(runs: &[&Run], names: &[String]) -> Result<String, Failure> {
             figure(title, &caption, &bars(names, &layers, "")?)
         };
     }
-    let mut text = format!("<h2>Charts</h2>\n<div class=\"grid\">\n{figures}</div>\n");
-    text += "<h2>Latency</h2>\n<div class=\"grid\">\n";
+    Ok(format!(
+        "<h2>Charts</h2>\n<div class=\"grid\">\n{figures}</div>\n{}",
+        latencies(runs, names)?
+    ))
+}
+
+/// Percentiles of each workload.
+fn latencies(runs: &[&Run], names: &[String]) -> Result<String, Failure> {
+    let mut text = "<h2>Latency</h2>\n<div class=\"grid\">\n".to_owned();
     let workloads = runs[0].workloads.len();
     for index in 0..workloads {
         let curves: Vec<_> = names
@@ -311,7 +318,7 @@ fn pictures(scene: &Scene, runs: &[&Run], names: &[String]) -> String {
         };
         text += &format!(
             "<h2>LLCs and VMs</h2>\n<p class=\"muted\">LLCs from left to right, VMs from top to bottom; the stronger the colour, \
-             the more. First seed.{cut}</p>\n<div class=\"grid\">\n{maps_text}</div>\n"
+             the more. First seed.{cut}</p>\n<div class=\"grid maps\">\n{maps_text}</div>\n"
         );
     }
     if !lines.is_empty() {

@@ -80,9 +80,15 @@ pub(super) fn timeline(scene: &Scene, picture: &Picture) -> Option<(String, (u64
             .add(Title::new(title));
         svg = svg.add(path);
     }
+    let svg = with_axis(svg, rows.height, to - from);
+    Some((svg.to_string(), (from, to)))
+}
+
+/// The drawing with its times.
+fn with_axis(mut svg: SVG, height: f64, length: u64) -> SVG {
     for step in 0..=10_u32 {
         let x = NAMES + WIDTH * f64::from(step) / 10.0;
-        let at = (to - from) as f64 * f64::from(step) / 10.0 / 1e6;
+        let at = length as f64 * f64::from(step) / 10.0 / 1e6;
         let anchor = match step {
             0 => "start",
             10 => "end",
@@ -90,11 +96,11 @@ pub(super) fn timeline(scene: &Scene, picture: &Picture) -> Option<(String, (u64
         };
         let label = Text::new(format!("{at:.2} ms"))
             .set("x", x)
-            .set("y", rounded(rows.height + 16.0))
+            .set("y", rounded(height + 16.0))
             .set("text-anchor", anchor);
         svg = svg.add(label);
     }
-    Some((svg.to_string(), (from, to)))
+    svg
 }
 
 /// A VM's colour: hues by the golden angle, so that neighbours differ; a vCPU's tone of it.
