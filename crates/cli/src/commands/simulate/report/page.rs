@@ -47,7 +47,7 @@ pub(in super::super) fn page(
         body += &section(scene, runs, scenes.len() > 1)?;
     }
     if let Some(scene) = scenes.first() {
-        body += &simulated(scene, &source.library);
+        body += &simulated(scene, source);
     }
     body += READING;
     Ok(format!(
@@ -207,7 +207,7 @@ fn charts(runs: &[&Run], names: &[String]) -> Result<String, Failure> {
     let layer = |metric: Metric| -> Vec<Option<Bar>> {
         runs.iter().map(|run| bar(&run.whole, metric)).collect()
     };
-    let mut figures = String::new();
+    let (mut figures, mut nothing) = (String::new(), Vec::new());
     for index in 0..runs[0].workloads.len() {
         let part = |run: &&Run| bar(&run.workloads[index], Metric::Throughput);
         let bars_of: Vec<Option<Bar>> = runs.iter().map(part).collect();
@@ -250,16 +250,28 @@ fn charts(runs: &[&Run], names: &[String]) -> Result<String, Failure> {
             vec![layer(Metric::HomeLlc)],
         ),
     ] {
-        figures += &if is_empty(&layers) {
-            figure(title, "None in any run.", "")
+        if is_empty(&layers) {
+            nothing.push(title.to_lowercase());
         } else {
-            figure(title, &caption, &bars(names, &layers, "")?)
-        };
+            figures += &figure(title, &caption, &bars(names, &layers, "")?);
+        }
     }
     Ok(format!(
-        "<h2>Charts</h2>\n<div class=\"grid\">\n{figures}</div>\n{}",
+        "<h2>Charts</h2>\n<div class=\"grid\">\n{figures}</div>\n{}{}",
+        none(&nothing),
         latencies(runs, names)?
     ))
+}
+
+/// What needs no chart.
+fn none(nothing: &[String]) -> String {
+    if nothing.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<p class=\"muted\">None in any run: {}.</p>\n",
+        nothing.join("; ")
+    )
 }
 
 /// Percentiles of each workload.
@@ -348,11 +360,13 @@ fn chips(scene: &Scene) -> String {
 }
 
 /// Host, VMs, workloads with where their numbers come from, seeds.
-fn simulated(scene: &Scene, library: &Library) -> String {
+fn simulated(scene: &Scene, source: &Source) -> String {
+    let library = &source.library;
+    let seeds = source.seeds(&scene.simulation);
     let host = &scene.host;
     let run = &scene.simulation.run;
     let mut text = format!(
-        "<h2>What was simulated</h2>\n<div class=\"card\"><p>Host: {} ({}), {} with {}, {}, {}.</p>\n<p>Time: {} with a warm-up of {}.</p>\n",
+        "<h2>What was simulated</h2>\n<div class=\"card\"><p>Host: {} ({}), {} with {}, {}, {}.</p>\n<p>Time: {} with a warm-up of {}. Seeds from {} on, as many as stand above.</p>\n",
         escape(&clean(&host.name, 80)),
         escape(&clean(&host.processor.model, 80)),
         plural(host.cores.len(), "core"),
@@ -361,6 +375,7 @@ fn simulated(scene: &Scene, library: &Library) -> String {
         plural(host.nodes.len(), "NUMA node"),
         model::duration::text(run.duration_ns),
         model::duration::text(run.warmup_ns),
+        seeds.first().copied().unwrap_or(run.seed),
     );
     text += "<div class=\"scroll\"><table><thead><tr><th>VMs</th><th>vCPUs</th><th>memory</th><th>nominal load</th><th>workload</th></tr></thead><tbody>\n";
     for members in scene.simulation.members.chunk_by(|a, b| a.batch == b.batch) {
