@@ -33,6 +33,7 @@ pub enum Metric {
     VcpuRun,
     CpuPerOp,
     Overhead,
+    Polling,
     Ipis,
     Wakeups,
     Rebalances,
@@ -53,7 +54,7 @@ pub enum Better {
 type Row = (Metric, &'static str, &'static str, Better, &'static str);
 
 #[rustfmt::skip]
-const TABLE: [Row; 24] = [
+const TABLE: [Row; 25] = [
     (Metric::Throughput, "throughput", "ops/s", Better::More, "operations that ended in a second"),
     (Metric::LatencyMean, "latency_mean", "us", Better::Less, "mean time from asking to the answer"),
     (Metric::LatencyP50, "latency_p50", "us", Better::Less, "half of the operations take at most this"),
@@ -73,8 +74,9 @@ const TABLE: [Row; 24] = [
     (Metric::Remote, "remote", "%", Better::Less, "memory accesses that leave the node"),
     (Metric::CpuBusy, "cpu_busy", "%", Better::Neither, "time of the host's CPUs that is used"),
     (Metric::VcpuRun, "vcpu_run", "%", Better::Neither, "vCPU time on a CPU, with polling"),
-    (Metric::CpuPerOp, "cpu_per_op", "us", Better::Less, "running time of vCPUs for an operation"),
+    (Metric::CpuPerOp, "cpu_per_op", "us", Better::Less, "running time of vCPUs for an operation, with polling"),
     (Metric::Overhead, "overhead", "%", Better::Less, "running time for switches, exits, interrupts and refilled caches"),
+    (Metric::Polling, "polling", "%", Better::Neither, "running time in which the hypervisor waits for work before it halts the vCPU"),
     (Metric::Ipis, "ipis", "/s", Better::Less, "interrupts from one vCPU to another"),
     (Metric::Wakeups, "wakeups", "/s", Better::Neither, "wake-ups of halted vCPUs"),
     (Metric::Rebalances, "rebalances", "/s", Better::Neither, "homes that the policy changes"),
@@ -313,6 +315,7 @@ impl Sum {
             Metric::VcpuRun => of_there(time.run_ns),
             Metric::CpuPerOp => ratio(time.run_ns as f64 / 1e3, self.operations as f64),
             Metric::Overhead => of_run(time.overhead_ns),
+            Metric::Polling => of_run(time.poll_ns),
             Metric::Ipis => a_second(moves.ipis),
             Metric::Wakeups => a_second(moves.wakeups),
             // Of the host as a whole only.

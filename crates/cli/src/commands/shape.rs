@@ -156,7 +156,7 @@ fn describe(
 }
 
 /// Memory in GiB where that is whole.
-pub(super) fn memory(mib: u64) -> String {
+pub(in crate::commands) fn memory(mib: u64) -> String {
     if mib.is_multiple_of(1024) {
         format!("{} GiB", mib / 1024)
     } else {

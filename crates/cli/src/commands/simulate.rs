@@ -1,5 +1,10 @@
 //! `vtopo simulate`.
 
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "simulated times and counts are far below 2^52"
+)]
+
 mod csv;
 mod find;
 mod library;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sim::metrics::Figure;
 use sim::statistics::Estimate;
 
-use crate::commands::simulate::{Bound, Found, Part, Run, Scene, Study};
+use crate::commands::simulate::{Bound, Found, Part, Run, Scene, Step, Study};
 
 /// An example of a scenario.
 #[derive(Serialize)]
@@ -181,7 +181,7 @@ impl BoundDocument {
 
 impl FoundDocument {
     fn new(found: &Found) -> Self {
-        let step = |step: &crate::commands::simulate::Step| StepDocument {
+        let step = |step: &Step| StepDocument {
             value: step.value,
             ok: step.is_good,
             seeds_ok: step.seeds_met,

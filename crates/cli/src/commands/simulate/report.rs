@@ -1,8 +1,9 @@
-//! The page of `--report`.
-use super::request::{Scene, Source};
-use super::study::Study;
-use crate::failure::Failure;
+//! The page of `--report`: one file with everything in it, for light and dark screens.
 
-pub(super) fn page(_source: &Source, _scenes: &[Scene], _study: &Study) -> Result<String, Failure> {
-    Ok(String::new())
-}
+mod bars;
+mod charts;
+mod maps;
+mod page;
+mod timeline;
+
+pub(super) use page::page;

@@ -11,7 +11,7 @@ use policy::policies;
 use policy::shape::{self, Goal, Overrides, Rule};
 use sim::hypervisor::Hypervisor;
 use sim::replicate::Case;
-use sim::scenario::{self, Library, Nominal, ScenarioError, Simulation};
+use sim::scenario::{self, Library, Member, Nominal, ScenarioError, Simulation};
 use sim::time::MS;
 
 use crate::args::{RuleArg, SimulateCommand};
@@ -263,27 +263,39 @@ fn guests(simulation: &Simulation, host: &Host, rule: RuleArg) -> Result<Vec<Gue
     let mut known: BTreeMap<(u32, u64, String), GuestTopology> = BTreeMap::new();
     let mut guests = Vec::with_capacity(simulation.members.len());
     for member in &simulation.members {
-        let own = member.rule.as_deref();
-        let own = own.and_then(|name| RuleArg::from_str(name, false).ok());
-        let rule = own.unwrap_or(rule);
+        let rule = match &member.rule {
+            Some(name) => RuleArg::from_str(name, false)
+                .map_err(|_| No::Scenario(unknown_rule(simulation, member, name)))?,
+            None => rule,
+        };
         let key = (member.vm.vcpus, member.vm.memory_mib, rule.name());
-        let guest = match known.get(&key) {
-            Some(guest) => guest.clone(),
-            None => {
-                let vm = Spec {
-                    name: member.vm.name.clone(),
-                    vcpus: member.vm.vcpus,
-                    // VMs without memory are none to a rule.
-                    memory_mib: member.vm.memory_mib.max(1),
-                    ..Spec::default()
-                };
-                topology(&vm, host, rule.rule())?
-            }
+        let guest = if let Some(guest) = known.get(&key) {
+            guest.clone()
+        } else {
+            let vm = Spec {
+                name: member.vm.name.clone(),
+                vcpus: member.vm.vcpus,
+                // VMs without memory are none to a rule.
+                memory_mib: member.vm.memory_mib.max(1),
+                ..Spec::default()
+            };
+            topology(&vm, host, rule.rule())?
         };
         known.insert(key, guest.clone());
         guests.push(guest);
     }
     Ok(guests)
+}
+
+fn unknown_rule(simulation: &Simulation, member: &Member, name: &str) -> ScenarioError {
+    let known = RuleArg::value_variants().iter().map(|rule| rule.name());
+    let shown: String = name.chars().take(60).collect();
+    ScenarioError {
+        message: format!("{}: there is no rule called {shown:?}", member.vm.name),
+        span: simulation.places[member.batch].clone(),
+        key: None,
+        unknown: Some((name.to_owned(), known.collect())),
+    }
 }
 
 fn topology(vm: &Spec, host: &Host, rule: Rule) -> Result<GuestTopology, No> {

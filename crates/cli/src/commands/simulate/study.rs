@@ -75,8 +75,6 @@ pub(crate) struct Bound {
 pub(crate) struct Picture {
     /// Who ran where.
     pub(crate) timeline: Vec<Segment>,
-    /// By LLC: the share of time its CPUs were busy, 0 to 1.
-    pub(crate) llc_busy: Vec<f64>,
     /// By LLC: bytes held by VM index.
     pub(crate) llc_held: Vec<Vec<(u32, f64)>>,
 }
@@ -127,9 +125,8 @@ pub(super) fn study(scenes: &[Scene], seeds: &[u64], control: Control) -> Result
         .collect();
     let keep = |_: usize, seed: usize, outcome: Outcome| {
         let sample = metrics::sample(&outcome);
-        let picture = (seed == 0).then(|| Picture {
+        let picture = (seed == 0).then_some(Picture {
             timeline: outcome.timeline,
-            llc_busy: outcome.host.llc_busy,
             llc_held: outcome.host.llc_held,
         });
         (sample, picture)
@@ -197,9 +194,10 @@ fn scene_runs(scene: &Scene, all: Vec<Result<Vec<Kept>, String>>) -> Vec<Run> {
         };
         let against = base.as_deref().unwrap_or_default();
         let workloads = parts(&samples, against, |sample| &sample.workloads);
-        let bounds = match samples.is_empty() {
-            true => Vec::new(),
-            false => bounds(&scene.simulation.qos, &samples, &workloads),
+        let bounds = if samples.is_empty() {
+            Vec::new()
+        } else {
+            bounds(&scene.simulation.qos, &samples, &workloads)
         };
         let mut remarks: Vec<String> = Vec::new();
         for remark in samples.iter().flat_map(|sample| &sample.remarks) {

@@ -124,8 +124,8 @@ fn tables(runs: &[Run], style: Style) -> String {
 }
 
 /// Figures of operations; of several workloads they mean something one by one.
-fn is_of_operations(metric: Metric) -> bool {
-    metric <= Metric::LatencyMax
+pub(super) fn is_of_operations(metric: Metric) -> bool {
+    metric <= Metric::LatencyMax || metric == Metric::CpuPerOp
 }
 
 /// A row for each figure, for each policy a column, and one for the difference to the first.

@@ -9,12 +9,14 @@ use sim::outcome::Segment;
 use super::request::Scene;
 use super::study::{Picture, Run};
 
+/// Names are those of the format.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Trace {
     display_time_unit: &'static str,
     other_data: BTreeMap<&'static str, String>,
-    trace_events: Vec<Event>,
+    #[serde(rename = "traceEvents")]
+    events: Vec<Event>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +73,7 @@ pub(super) fn text(scene: &Scene, run: &Run, picture: &Picture) -> String {
     let trace = Trace {
         display_time_unit: "ns",
         other_data: about.into_iter().collect(),
-        trace_events: events,
+        events,
     };
     serde_json::to_string(&trace).expect("a trace has text keys and finite numbers") + "\n"
 }
@@ -147,10 +149,6 @@ fn counters(scene: &Scene, timeline: &[Segment]) -> Vec<(u64, Event)> {
     counters
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "simulated times are far below 2^52 ns"
-)]
 fn micros(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }

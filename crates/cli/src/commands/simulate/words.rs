@@ -119,25 +119,30 @@ pub(super) fn headline(runs: &[Run]) -> String {
             alone(base, &name(base))
         );
     }
-    let metric = decisive(others);
+    let subject = decisive(others);
     let best = others
         .iter()
-        .max_by(|a, b| gain(a, metric).total_cmp(&gain(b, metric)));
+        .max_by(|a, b| gain(a, &subject).total_cmp(&gain(b, &subject)));
     let best = best.expect("there are others");
-    let words = word(metric);
-    let figure = best.whole.figure(metric);
+    let figure = subject.figure(best);
     match figure.map(verdict) {
         Some(Verdict::Better) => {
-            let also = if metric == Metric::Throughput {
-                also(best, Metric::LatencyP99)
-            } else {
-                also(best, Metric::Throughput)
+            let other = match subject.metric {
+                Metric::Throughput => Metric::LatencyP99,
+                _ => Metric::Throughput,
             };
+            let also = also(
+                best,
+                &Subject {
+                    metric: other,
+                    ..subject
+                },
+            );
             format!(
                 "{} is better than {}: {}{also}.",
                 name(best),
                 name(base),
-                change(best, metric, words)
+                change(best, &subject)
             )
         }
         Some(Verdict::Worse) => {
@@ -150,57 +155,96 @@ pub(super) fn headline(runs: &[Run]) -> String {
                 "{} is better than {others}: {} has {}.",
                 name(base),
                 name(best),
-                change(best, metric, words)
+                change(best, &subject)
             )
         }
         _ => format!(
             "No policy is clearly better: against {}, {} has {}, an interval that holds 0. More seeds or a longer run may tell.",
             name(base),
             name(best),
-            change(best, metric, words)
+            change(best, &subject)
         ),
     }
 }
 
-/// The throughput where it differs, otherwise the slowest percent of the operations.
-fn decisive(others: &[&Run]) -> Metric {
-    let is_worth = |run: &&Run| {
-        let figure = run.whole.figure(Metric::Throughput);
-        let change = figure.and_then(|figure| figure.difference?.percent);
-        change.is_some_and(|change| change.excludes_zero() && change.mean.abs() >= WORTH_PERCENT)
-    };
-    let has_latency = others
+/// What the sentence is about: operations of different workloads are not the same, so that they are not added.
+#[derive(Clone, Copy)]
+struct Subject {
+    metric: Metric,
+    /// Index of the workload.
+    workload: usize,
+    /// Whether there are others.
+    is_one_of_many: bool,
+}
+
+impl Subject {
+    fn figure<'a>(&self, run: &'a Run) -> Option<&'a Figure> {
+        run.workloads.get(self.workload)?.figure(self.metric)
+    }
+
+    /// The change against the first policy, in percent.
+    fn change(&self, run: &Run) -> Option<Estimate> {
+        self.figure(run)?.difference?.percent
+    }
+
+    fn name(&self, run: &Run) -> String {
+        let what = match self.metric {
+            Metric::Throughput => "throughput",
+            _ => "p99 latency",
+        };
+        match run.workloads.get(self.workload) {
+            Some(part) if self.is_one_of_many => format!("{what} of {}", part.name),
+            _ => what.to_owned(),
+        }
+    }
+}
+
+/// The throughput where it differs, otherwise the slowest percent of the operations; of several workloads the one that
+/// changes most, first among changes that are no chance.
+fn decisive(others: &[&Run]) -> Subject {
+    let workloads = others
         .iter()
-        .any(|run| run.whole.figure(Metric::LatencyP99).is_some());
-    if others.iter().any(is_worth) || !has_latency {
-        Metric::Throughput
+        .map(|run| run.workloads.len())
+        .max()
+        .unwrap_or(0);
+    let subjects = |metric: Metric| {
+        (0..workloads.max(1)).map(move |workload| Subject {
+            metric,
+            workload,
+            is_one_of_many: workloads > 1,
+        })
+    };
+    let weight = |subject: &Subject| {
+        let changes = others.iter().filter_map(|run| subject.change(run));
+        let clear = changes.filter(Estimate::excludes_zero);
+        clear.map(|change| change.mean.abs()).fold(0.0, f64::max)
+    };
+    let strongest = |metric: Metric| {
+        let all = subjects(metric).max_by(|a, b| weight(a).total_cmp(&weight(b)));
+        all.expect("there is one at least")
+    };
+    let (throughput, latency) = (strongest(Metric::Throughput), strongest(Metric::LatencyP99));
+    let has_latency = others.iter().any(|run| latency.figure(run).is_some());
+    if weight(&throughput) >= WORTH_PERCENT || !has_latency {
+        throughput
     } else {
-        Metric::LatencyP99
+        latency
     }
 }
 
 /// How much better than the base, in percent.
-fn gain(run: &Run, metric: Metric) -> f64 {
-    let figure = run.whole.figure(metric);
-    let change = figure.and_then(|figure| figure.difference?.percent);
-    let change = change.map_or(0.0, |change| change.mean);
-    match metric.better() {
+fn gain(run: &Run, subject: &Subject) -> f64 {
+    let change = subject.change(run).map_or(0.0, |change| change.mean);
+    match subject.metric.better() {
         Better::Less => -change,
         _ => change,
     }
 }
 
-fn word(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Throughput => "throughput",
-        _ => "p99 latency",
-    }
-}
-
-/// `12.3 % less p99 latency (11.0 to 13.6 % over 5 seeds)`.
-fn change(run: &Run, metric: Metric, word: &str) -> String {
-    let figure = run.whole.figure(metric);
-    let Some(change) = figure.and_then(|figure| figure.difference?.percent) else {
+/// `12.3 % less p99 latency (95 % interval 11.0 to 13.6 %, 5 seeds)`.
+fn change(run: &Run, subject: &Subject) -> String {
+    let word = subject.name(run);
+    let Some(change) = subject.change(run) else {
         return format!("no {word} to compare");
     };
     let less = if change.mean < 0.0 { "less" } else { "more" };
@@ -220,11 +264,11 @@ fn change(run: &Run, metric: Metric, word: &str) -> String {
 }
 
 /// What else changed, if that is clear.
-fn also(run: &Run, metric: Metric) -> String {
-    match run.whole.figure(metric).map(verdict) {
+fn also(run: &Run, subject: &Subject) -> String {
+    match subject.figure(run).map(verdict) {
         None | Some(Verdict::Open) => String::new(),
-        Some(Verdict::Better) => format!(", and {}", change(run, metric, word(metric))),
-        Some(Verdict::Worse) => format!(", but {}", change(run, metric, word(metric))),
+        Some(Verdict::Better) => format!(", and {}", change(run, subject)),
+        Some(Verdict::Worse) => format!(", but {}", change(run, subject)),
     }
 }
 
