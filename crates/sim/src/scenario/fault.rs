@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// Longest word that is held against the known ones, in bytes: longer than any of them. Ours.
+const LONGEST_WORD: usize = 200;
+
 /// Why a text is no simulation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -20,6 +23,10 @@ impl ScenarioError {
     /// The known word that looks most like the unknown one, if one is near.
     pub fn nearest(&self) -> Option<&str> {
         let (word, known) = self.unknown.as_ref()?;
+        // The comparison takes room for each pair of letters.
+        if word.len() > LONGEST_WORD {
+            return None;
+        }
         let word = word.to_lowercase().replace('-', "_");
         let distance = |name: &&String| {
             strsim::damerau_levenshtein(&word, &name.to_lowercase().replace('-', "_"))

@@ -44,6 +44,10 @@ pub(super) fn cast(
     vms: &[Node],
     known: &Known<'_>,
 ) -> Result<Cast, Fault> {
+    if let Some(entry) = known.own.entries().get(MAX_WORKLOADS) {
+        let message = format!("a simulation has at most {MAX_WORKLOADS} workloads");
+        return Err(Fault::at(message, entry.key_span.clone()));
+    }
     let mut cast = Cast {
         defined: Vec::new(),
         places: Vec::new(),

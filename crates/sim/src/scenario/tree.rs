@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Longest list whose items are looked up by name: more steps than an operation may have.
+/// Longest list or table whose items are looked up by name: more steps than an operation may have.
 const MAX_ITEMS: usize = 1000;
 
 impl Entry {
@@ -228,6 +228,11 @@ pub(super) fn merge(base: Node, over: &Node) -> Result<Node, Fault> {
 
 /// The entries of a table with changes. What is no longer true of a figure with another value goes.
 fn merge_tables(mut entries: Vec<Entry>, changes: &[Entry]) -> Result<Vec<Entry>, Fault> {
+    if entries.len().max(changes.len()) > MAX_ITEMS {
+        let message = format!("a table of more than {MAX_ITEMS} keys cannot be changed key by key");
+        let place = changes.first().and_then(|change| change.key_span.clone());
+        return Err(Fault::at(message, place));
+    }
     let changes_to = |key: &str| {
         let is_text = |change: &Entry| matches!(change.node.value, Value::Text(_));
         changes

@@ -162,8 +162,10 @@ pub(super) fn law(node: &Node) -> Result<Law, Fault> {
 /// As [`law`], and it may be 0.
 pub(super) fn law_or_zero(node: &Node) -> Result<Law, Fault> {
     if matches!(node.value, Value::Text(_)) {
-        let mean_ns = short(node)?;
-        return Ok(Law::Exponential { mean_ns });
+        return Ok(match short(node)? {
+            0 => Law::Fixed { mean_ns: 0 },
+            mean_ns => Law::Exponential { mean_ns },
+        });
     }
     let cv = node.find("cv");
     let kind = match (node.find("law"), node.find("from").or(node.find("to")), cv) {
@@ -201,8 +203,9 @@ pub(super) fn law_or_zero(node: &Node) -> Result<Law, Fault> {
         LawKind::Fixed => Law::Fixed {
             mean_ns: short(need("value")?)?,
         },
-        LawKind::Exponential => Law::Exponential {
-            mean_ns: short(need("value")?)?,
+        LawKind::Exponential => match short(need("value")?)? {
+            0 => Law::Fixed { mean_ns: 0 },
+            mean_ns => Law::Exponential { mean_ns },
         },
         LawKind::LogNormal => Law::LogNormal {
             mean_ns: short(need("value")?)?,
