@@ -1,5 +1,6 @@
 //! `--find-max`: the most of a key that still meets every limit.
 
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::progress::{self, Progress};
@@ -280,7 +281,10 @@ fn text(scenes: &[Scene], all: &[Found], is_complete: bool) -> String {
             .map(|(key, value)| format!(", {key} = {value}"))
             .collect();
         text += &format!("\n{name}{point}\n");
-        for step in &found.steps {
+        // On a terminal every step was told when it ended.
+        let is_told = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let steps = if is_told { &[][..] } else { &found.steps };
+        for step in steps {
             text += &notes::item(&step_text(&found.key, step), style);
         }
         text += &notes::paragraph(&answer_text(found), style);
