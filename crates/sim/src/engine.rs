@@ -81,6 +81,8 @@ pub struct Simulator<'a> {
     idle_threads: Bits,
     /// All threads of cores without a busy thread.
     idle_cores: Bits,
+    /// Worlds that are to start on each CPU; while a plan is applied.
+    starters: Vec<u32>,
     queues: Queues,
     worlds: Vec<World>,
     /// Sets of CPUs on which worlds may run; worlds name them by index.

@@ -1,5 +1,6 @@
 //! CPUs: who is on them, how fast, and until when.
 
+use policy::cost::weights::SMT_THREAD_PERMILLE;
 use policy::hot;
 
 use super::world::{Kind, State};
@@ -127,7 +128,7 @@ impl Simulator<'_> {
         let is_polling = world.is_polling();
         let left = world.work_off(spent * Work::from(speed), speed);
         if world.kind == Kind::System {
-            world.wanted_ns += spent;
+            world.wanted_ns += demand(spent, is_paired);
             return;
         }
         self.guests[world.guest as usize].spend(spent);
@@ -136,7 +137,7 @@ impl Simulator<'_> {
             world.time.poll_ns += spent;
             return;
         }
-        world.wanted_ns += spent;
+        world.wanted_ns += demand(spent, is_paired);
         if let Some(thread) = self.threads.get_mut(world.thread as usize) {
             thread.todo = thread.todo.saturating_sub(left);
         }
@@ -278,5 +279,15 @@ impl Simulator<'_> {
     /// Adds to what a world has to do besides its threads' work.
     pub(super) fn add_debt(&mut self, world: u32, time: Nanos) {
         self.worlds[world as usize].debt += work_of(time);
+    }
+}
+
+/// What running time says of demand. Next to a busy thread the same work takes longer: without the difference, a crowded
+/// host would look as if its VMs wanted more, and policies would chase their own effects.
+fn demand(spent: Nanos, is_paired: bool) -> Nanos {
+    if is_paired {
+        spent * SMT_THREAD_PERMILLE as Nanos / 1000
+    } else {
+        spent
     }
 }

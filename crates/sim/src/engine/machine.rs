@@ -283,16 +283,20 @@ impl Simulator<'_> {
         }
     }
 
-    /// The guest waits for pages that are copied under it, on a vCPU that runs.
+    /// The guest waits for pages that are copied under it, all vCPUs that run alike.
     fn charge_pages(&mut self, guest: u32, pages: u64) {
-        let mut worlds = self.guests[guest as usize].worlds();
-        let first = worlds.start;
-        self.worlds[first as usize].moves.pages += pages;
-        let cost = pages * self.hypervisor.costs.page_ns;
-        let running = worlds.find(|&world| self.worlds[world as usize].state == State::Running);
-        if let Some(world) = running {
-            self.add_debt(world, cost);
-            self.arm(self.worlds[world as usize].cpu);
+        let worlds = self.guests[guest as usize].worlds();
+        self.worlds[worlds.start as usize].moves.pages += pages;
+        let is_running = |world: &u32| self.worlds[*world as usize].state == State::Running;
+        let running = worlds.clone().filter(is_running).count() as u64;
+        let Some(cost) = (pages * self.hypervisor.costs.page_ns).checked_div(running) else {
+            return;
+        };
+        for world in worlds {
+            if self.worlds[world as usize].state == State::Running {
+                self.add_debt(world, cost);
+                self.arm(self.worlds[world as usize].cpu);
+            }
         }
     }
 

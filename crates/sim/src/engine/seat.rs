@@ -4,8 +4,10 @@ use model::placement::VmId;
 use model::{CpuId, Vm};
 use policy::plan::Talk;
 
+use super::bits::Bits;
 use super::world::State;
 use super::{Event, Simulator};
+use crate::hypervisor::Queues;
 use crate::reconcile::{SMOOTHING, load_of, mask_of};
 use crate::time::{Nanos, S};
 
@@ -63,12 +65,14 @@ impl Simulator<'_> {
             let own: Vec<CpuId> = group.cpus.iter().collect();
             for (turn, vcpu) in group.vcpus.iter().enumerate() {
                 let world = self.guests[guest as usize].first + vcpu.0;
-                // A pinned vCPU starts on its CPU; others one after the other on those of the group.
-                let start = own
-                    .get(turn % own.len().max(1))
-                    .and_then(|&cpu| self.layout.index(cpu));
+                // A pinned vCPU starts on its CPU, others on the freest of their home.
+                let start = if group.pinned {
+                    own.get(turn).and_then(|&cpu| self.layout.index(cpu))
+                } else {
+                    self.freest(group.llc.0, &self.masks[mask as usize])
+                };
                 let mask = if group.pinned && self.is_bound_to_group(guest) {
-                    let mut one = super::Bits::new(self.layout.len());
+                    let mut one = Bits::new(self.layout.len());
                     if let Some(cpu) = start {
                         one.insert(cpu);
                     }
@@ -80,7 +84,17 @@ impl Simulator<'_> {
             }
         }
         self.placement.groups = groups;
+        self.starters.fill(0);
         self.seat_system(&dedicated);
+    }
+
+    /// The CPU of an LLC on whose core, and on which, fewest worlds are to start.
+    fn freest(&self, llc: u32, allowed: &Bits) -> Option<u32> {
+        let starters = |cpu: u32| self.starters[cpu as usize];
+        let of_core = |cpu: u32| self.layout.core_of(cpu).map(starters).sum::<u32>();
+        let cpus = self.layout.llcs[llc as usize].clone();
+        let inside = cpus.filter(|&cpu| allowed.contains(cpu));
+        inside.min_by_key(|&cpu| (of_core(cpu), starters(cpu), cpu))
     }
 
     fn is_bound_to_group(&self, guest: u32) -> bool {
@@ -94,12 +108,15 @@ impl Simulator<'_> {
         entry.mask = mask;
         if is_new {
             entry.cpu = start.unwrap_or(entry.cpu);
+            self.starters[entry.cpu as usize] += 1;
             return;
         }
         let cpu = entry.cpu;
         let allowed = &self.masks[mask as usize];
+        // A dispatcher with a queue for each LLC is told of a new home; the others see it at the next wake-up.
+        let is_told = self.hypervisor.queues == Queues::PerLlc && self.layout.llc_of(cpu) != llc;
         match entry.state {
-            State::Running if !allowed.contains(cpu) => {
+            State::Running if is_told || !allowed.contains(cpu) => {
                 self.stop(cpu, State::Halted);
                 self.wake(world);
                 self.pick(cpu);

@@ -88,6 +88,7 @@ impl<'a> Simulator<'a> {
             cpus: vec![Cpu::new(); all],
             idle_threads: idle.clone(),
             idle_cores: idle,
+            starters: vec![0; all],
             queues: Queues::new(queues),
             worlds: Vec::with_capacity(vcpus),
             masks: Vec::new(),

@@ -186,7 +186,7 @@ fn row(metric: Metric, largest: f64, parts: &[&Part]) -> Vec<Cell> {
             continue;
         }
         let difference = figure.and_then(|figure| figure.difference);
-        let text = difference.map(|difference| words::difference(&difference, factor));
+        let text = difference.map(|difference| words::difference(&difference, unit, factor));
         let cell = Cell::new(text.unwrap_or_default());
         row.push(match figure.map(words::verdict) {
             Some(Verdict::Better) => cell.fg(Color::AnsiValue(TONES[0])),

@@ -45,25 +45,35 @@ pub(super) fn estimate(estimate: &Estimate) -> String {
     }
 }
 
-/// A change in percent, or in the figure's unit where the first is 0, with half the interval; a star if it excludes 0.
-pub(super) fn difference(difference: &Difference, factor: f64) -> String {
+/// More than this is no change of something that was there before. Ours: beyond ten times as much nobody reads percent.
+const MOST_PERCENT: f64 = 1000.0;
+
+/// A change in percent of the first, with half the interval; a star if it excludes 0. Shares change in points; what was
+/// next to nothing before, in its unit.
+pub(super) fn difference(difference: &Difference, unit: &str, factor: f64) -> String {
     let star = if difference.absolute.excludes_zero() {
         " *"
     } else {
         ""
     };
-    match &difference.percent {
+    let absolute = &difference.absolute;
+    let points = if unit == "%" { " points" } else { "" };
+    let percent = difference
+        .percent
+        .filter(|change| unit != "%" && change.mean.abs() <= MOST_PERCENT);
+    match percent {
         Some(change) => {
             let decimals = usize::from(change.mean.abs() < 100.0);
             let half = change.half.map(|half| format!(" ±{half:.decimals$}"));
             let mean = signed(format!("{:+.decimals$}", change.mean));
             format!("{mean} %{}{star}", half.unwrap_or_default())
         }
-        None if difference.absolute.mean == 0.0 => "same".to_owned(),
-        None => format!(
-            "{}{star}",
-            signed(format!("{:+.3}", difference.absolute.mean * factor))
-        ),
+        None if absolute.mean == 0.0 => "same".to_owned(),
+        None => {
+            let half = absolute.half.map(|half| format!(" ±{:.2}", half * factor));
+            let mean = signed(format!("{:+.2}", absolute.mean * factor));
+            format!("{mean}{points}{}{star}", half.unwrap_or_default())
+        }
     }
 }
 
@@ -312,6 +322,7 @@ mod tests {
         let of = |base: &[f64], other: &[f64]| {
             difference(
                 &sim::statistics::difference(base, other).expect("there are values"),
+                "ops/s",
                 1.0,
             )
         };
@@ -321,6 +332,10 @@ mod tests {
         );
         assert_eq!(of(&[100.0, 100.0], &[90.0, 111.0]), "+0.5 % ±133.4");
         assert_eq!(of(&[0.0, 0.0], &[0.0, 0.0]), "same");
-        assert_eq!(of(&[0.0, 0.0], &[1.0, 1.0]), "+1.000 *");
+        assert_eq!(of(&[0.0, 0.0], &[1.0, 1.0]), "+1.00 ±0.00 *");
+        assert_eq!(of(&[1e-9, 2e-9], &[1.0, 1.0]), "+1.00 ±0.00 *");
+        let share = sim::statistics::difference(&[30.0, 30.0], &[20.0, 20.0]);
+        let share = share.expect("there are values");
+        assert_eq!(difference(&share, "%", 1.0), "-10.00 points ±0.00 *");
     }
 }

@@ -183,8 +183,10 @@ fn cells(figure: Option<&Figure>, has_difference: bool, factor: f64) -> String {
     let shown = figure.map(|figure| words::estimate(&figure.estimate.times(factor)));
     let mut text = format!("<td>{}</td>", shown.unwrap_or_default());
     if has_difference {
-        let difference = figure.and_then(|figure| figure.difference);
-        let shown = difference.map(|difference| words::difference(&difference, factor));
+        let shown = figure.and_then(|figure| {
+            let difference = figure.difference?;
+            Some(words::difference(&difference, figure.metric.unit(), factor))
+        });
         let class = match figure.map(words::verdict) {
             Some(Verdict::Better) => " class=\"better\"",
             Some(Verdict::Worse) => " class=\"worse\"",
