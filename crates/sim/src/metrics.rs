@@ -74,7 +74,7 @@ const TABLE: [Row; 25] = [
     (Metric::Remote, "remote", "%", Better::Less, "memory accesses that leave the node"),
     (Metric::CpuBusy, "cpu_busy", "%", Better::Neither, "time of the host's CPUs that is used"),
     (Metric::VcpuRun, "vcpu_run", "%", Better::Neither, "vCPU time on a CPU, with polling"),
-    (Metric::CpuPerOp, "cpu_per_op", "us", Better::Less, "running time of vCPUs for an operation, with polling"),
+    (Metric::CpuPerOp, "cpu_per_op", "us", Better::Less, "running time of vCPUs for an operation, without polling"),
     (Metric::Overhead, "overhead", "%", Better::Less, "running time for switches, exits, interrupts and refilled caches"),
     (Metric::Polling, "polling", "%", Better::Neither, "running time in which the hypervisor waits for work before it halts the vCPU"),
     (Metric::Ipis, "ipis", "/s", Better::Less, "interrupts from one vCPU to another"),
@@ -313,7 +313,10 @@ impl Sum {
             Metric::CacheMib => a_vm(self.cache / 1_048_576.0),
             Metric::Remote => ratio(self.remote * 100.0, time.run_ns as f64),
             Metric::VcpuRun => of_there(time.run_ns),
-            Metric::CpuPerOp => ratio(time.run_ns as f64 / 1e3, self.operations as f64),
+            Metric::CpuPerOp => {
+                let worked = time.run_ns - time.poll_ns;
+                ratio(worked as f64 / 1e3, self.operations as f64)
+            }
             Metric::Overhead => of_run(time.overhead_ns),
             Metric::Polling => of_run(time.poll_ns),
             Metric::Ipis => a_second(moves.ipis),

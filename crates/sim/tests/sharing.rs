@@ -51,6 +51,22 @@ fn a_newcomer_takes_nothing_for_the_time_before_him() {
 }
 
 #[test]
+fn a_reservation_comes_before_shares() {
+    for policy in NAMES {
+        let scene = Scene::new(host(1, 1, 1), policy)
+            .lasting(31 * S)
+            .workload(spin(1))
+            .vms(1, 1, |vm| {
+                vm.vm.shares = 500;
+                vm.vm.reservation = 700;
+            })
+            .vms(1, 1, |vm| vm.vm.shares = 2000);
+        let promised = share(&scene.run(1), 0);
+        assert!((0.65..0.85).contains(&promised), "{policy}: {promised}");
+    }
+}
+
+#[test]
 fn a_limit_holds() {
     for policy in ["best", "llc", "linux-default"] {
         let scene = Scene::new(host(1, 4, 1), policy)

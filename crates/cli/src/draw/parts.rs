@@ -263,7 +263,8 @@ impl Machine {
             // vCPUs fill slots in order: an absent slot can share a block with the last vCPU only.
             let last = vcpus.saturating_sub(1);
             let neighbour = |size: u32| {
-                (slot < vcpus || block(slot, size) == block(last, size)).then(|| slot.min(last))
+                let is_near = slot < vcpus || block(slot, size) == block(last, size);
+                (vcpus > 0 && is_near).then(|| slot.min(last))
             };
             let llc_peer = neighbour(llc_slots.unwrap_or(1));
             let node_peer = llc_peer.or_else(|| neighbour(per(Level::Socket)));

@@ -261,6 +261,12 @@ prop_compose! {
     }
 }
 
+#[test]
+fn a_guest_of_empty_slots_is_drawn() {
+    let guest = GuestTopology::uniform(0, [2, 1, 1, 4, 1]);
+    assert!(!guest_text(&guest, style(80)).is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

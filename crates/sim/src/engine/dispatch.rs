@@ -13,6 +13,9 @@ use crate::time::{MS, Nanos};
 /// Between two rounds in which idle CPUs look for work: the shortest period of any hypervisor here.
 pub(super) const BALANCE_NS: Nanos = MS;
 
+/// How far before all others the vCPUs of a VM come that has had less than its reservation: more than shares can be apart.
+const PROMISED_AHEAD_NS: u64 = 60_000 * MS;
+
 impl Simulator<'_> {
     /// A halted, stopped or held back world wants to run: on an idle CPU at once, or in a queue.
     pub(super) fn wake(&mut self, world: u32) {
@@ -38,15 +41,28 @@ impl Simulator<'_> {
         self.raise_floor(queue);
         self.rebase(world, queue);
         let entry = &self.worlds[world as usize];
-        let (vtime, guest, kind) = (entry.vtime, entry.guest, entry.kind);
-        self.queues.push(queue, world, vtime, self.now);
+        let (mut vtime, guest, kind) = (entry.vtime, entry.guest, entry.kind);
         if kind == Kind::Vcpu {
             self.watch_skew(guest);
+            vtime = self.claim(world);
+            self.guests[guest as usize].slide(self.now);
         }
-        self.preempt(world, queue);
+        self.queues.push(queue, world, vtime, self.now);
+        self.preempt(world, vtime, queue);
         if !self.is_balancing {
             self.is_balancing = true;
             self.queue.push(self.now + BALANCE_NS, Event::Balance);
+        }
+    }
+
+    /// The virtual time by which a world claims a CPU: a reservation comes before all shares, as if its VM were far behind.
+    fn claim(&self, world: u32) -> u64 {
+        let entry = &self.worlds[world as usize];
+        match self.guests.get(entry.guest as usize) {
+            Some(guest) if entry.kind == Kind::Vcpu && guest.is_owed(self.now) => {
+                entry.vtime.saturating_sub(PROMISED_AHEAD_NS)
+            }
+            _ => entry.vtime,
         }
     }
 
@@ -92,17 +108,16 @@ impl Simulator<'_> {
     }
 
     /// Lets a woken world that is far behind in virtual time take the place of the one most ahead.
-    fn preempt(&mut self, world: u32, queue: u32) {
-        let woken = &self.worlds[world as usize];
-        let mask = &self.masks[woken.mask as usize];
+    fn preempt(&mut self, world: u32, woken_vtime: u64, queue: u32) {
+        let mask = &self.masks[self.worlds[world as usize].mask as usize];
         let mut victim: Option<(u64, u32)> = None;
         for cpu in self.cpus_of_queue(queue) {
             let running = self.cpus[cpu as usize].world;
             if running == NONE || !mask.contains(cpu) {
                 continue;
             }
-            let vtime = self.worlds[running as usize].vtime;
-            if hot::preempts(vtime, woken.vtime, self.hypervisor.preempt_ns)
+            let vtime = self.claim(running);
+            if hot::preempts(vtime, woken_vtime, self.hypervisor.preempt_ns)
                 && victim.is_none_or(|(most, _)| vtime > most)
             {
                 victim = Some((vtime, cpu));

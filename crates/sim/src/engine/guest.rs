@@ -13,6 +13,9 @@ const SLICE_NS: Nanos = 3 * MS;
 /// A vCPU that expects to be idle for less does not look for threads of others (`sysctl_sched_migration_cost`).
 const MIGRATION_COST_NS: Nanos = 500 * US;
 
+/// A reservation is held over such a time: a few quanta (`Cpu.Quantum` 200 ms). Ours.
+const PROMISE_NS: Nanos = 1_000 * MS;
+
 /// A powered-on VM.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
@@ -27,9 +30,13 @@ pub(crate) struct Guest {
     pub(crate) domains: Vec<Range<u32>>,
     pub(crate) sockets: Vec<Range<u32>>,
     pub(crate) is_balancing: bool,
+    /// CPU that it is promised, in thousandths.
+    pub(crate) reservation: u32,
     /// What is left of the limit, less than nothing when several vCPUs used up the last of it at once, and the limit in
     /// thousandths of a CPU.
     limit: Option<(i64, u32)>,
+    /// When the promise was last looked at, and what it was given by then; a window slides by halves.
+    promised: (Nanos, Nanos),
     /// Running time of all vCPUs since power-on, and at the last observation.
     pub(crate) spent_ns: Nanos,
     pub(crate) wanted_before_ns: Nanos,
@@ -48,6 +55,8 @@ impl Guest {
             domains: Vec::new(),
             sockets: Vec::new(),
             is_balancing: false,
+            reservation: 0,
+            promised: (0, 0),
             limit: limit.map(|milli| (0, milli)),
             spent_ns: 0,
             wanted_before_ns: 0,
@@ -64,6 +73,20 @@ impl Guest {
         self.spent_ns += time;
         if let Some((left, _)) = &mut self.limit {
             *left -= time as i64;
+        }
+    }
+
+    /// Whether it has had less than it is promised, since the beginning of a window of time.
+    pub(crate) fn is_owed(&self, now: Nanos) -> bool {
+        let (since, spent) = self.promised;
+        let due = (now - since) * Nanos::from(self.reservation) / 1000;
+        self.spent_ns - spent < due
+    }
+
+    /// Begins a new window when the old one is over: what a VM did not want in the past is not owed to it.
+    pub(crate) fn slide(&mut self, now: Nanos) {
+        if now - self.promised.0 > PROMISE_NS {
+            self.promised = (now, self.spent_ns);
         }
     }
 

@@ -125,6 +125,7 @@ impl<'a> Simulator<'a> {
             self.worlds
                 .extend((0..vcpus).map(|vcpu| World::new(index, vcpu, vm.vm.shares.max(1))));
             let mut guest = Guest::new(first, vcpus, vm.system, vm.vm.limit);
+            guest.reservation = vm.vm.reservation;
             guest.domains = domains(&vm.guest, vcpus);
             guest.sockets = blocks(vm.guest.slots_in(model::guest::Level::Socket), vcpus);
             self.guests.push(guest);
