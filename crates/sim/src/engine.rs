@@ -1,11 +1,11 @@
 //! The event loop: CPUs, the worlds that run on them, guests and their threads.
 //!
 //! # Vocabulary
-//! A *world* is what a hypervisor schedules: a vCPU, or a system thread that moves packets. A *thread* is what a guest schedules on its vCPUs. A thread works
-//! through the steps of *requests*, which *users* make. Work is done at the speed of the CPU at that moment; whenever the
-//! speed changes (the core's other thread starts or stops, caches fill, memory moves), what was done so far is settled
-//! ([`cpu`]) and the end of the work is scheduled anew. The event that was scheduled before is not searched: it carries a
-//! generation, and is dropped when it comes up.
+//! A *world* is what a hypervisor schedules: a vCPU, or a system thread that moves packets. A *thread* is what a guest
+//! schedules on its vCPUs. A thread works through the steps of *requests*, which *users* make. Work is done at the speed of
+//! the CPU at that moment; whenever the speed changes (the core's other thread starts or stops, caches fill, memory moves),
+//! what was done so far is settled (`cpu`) and the end of the work is scheduled anew. The event that was scheduled before is
+//! not searched: it carries a generation, and is dropped when it comes up.
 //!
 //! # Invariants
 //! Time of CPUs and worlds is conserved to the nanosecond. Nothing is allocated once the run has warmed up. Nothing
