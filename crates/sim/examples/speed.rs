@@ -1,6 +1,8 @@
 //! How fast the simulator is: 344 vCPUs in 43 VMs on 256 threads, as many as in the study's eight tiles.
 //!
-//! `cargo run --release -p sim --example speed -- [SECONDS] [POLICY] [MICROSECONDS OF CPU PER OPERATION]`
+//! `cargo run --release -p sim --example speed -- [SECONDS] [POLICY] [MICROSECONDS OF WORK] [TIMES]`
+//!
+//! TIMES makes host and VMs so many times as large.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -32,7 +34,8 @@ fn main() {
         .next()
         .and_then(|text| text.parse().ok())
         .unwrap_or(1_000);
-    let (host, spec) = (Arc::new(host()), spec(seconds, work_us));
+    let times: u32 = args.next().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let (host, spec) = (Arc::new(host(times)), spec(seconds, work_us, times));
     let hypervisor = Hypervisor::of_policy(&policy).expect("a policy's name");
     let placer = policies::named(&policy).expect("a policy's name");
     let reserve = Reserve::default();
@@ -55,9 +58,9 @@ fn main() {
 }
 
 /// Two packages of 16 LLCs of 4 cores of 2 threads, as two EPYC 7702 are.
-fn host() -> Host {
+fn host(times: u32) -> Host {
     let machine = Synthetic {
-        packages: 2,
+        packages: 2 * times,
         llcs_per_node: 16,
         cores_per_llc: 4,
         threads_per_core: 2,
@@ -68,8 +71,8 @@ fn host() -> Host {
     machine.host("two packages of 16 LLCs")
 }
 
-fn spec(seconds: u64, work_us: u64) -> RunSpec {
-    let vms = (0..43).map(|number| {
+fn spec(seconds: u64, work_us: u64, times: u32) -> RunSpec {
+    let vms = (0..43 * times).map(|number| {
         let mut vm = Vm::new(format!("vm{number}"), 8, 32_768);
         vm.load = 600;
         VmSpec {
@@ -135,6 +138,8 @@ fn show(outcome: &Outcome) {
         percent(sum(&|vm| vm.time.costop_ns)),
         percent(sum(&|vm| vm.time.paired_ns)),
         percent(sum(&|vm| vm.time.home_ns)),
-        sum(&|vm| vm.moves.llc) / 344.0 / (outcome.window_ns as f64 / 1e9),
+        sum(&|vm| vm.moves.llc)
+            / (outcome.vms.len() as f64 * 8.0)
+            / (outcome.window_ns as f64 / 1e9),
     );
 }

@@ -62,30 +62,37 @@ impl Simulator<'_> {
     /// Takes a world that waits at another CPU, exactly `level` away.
     fn take_at_level(&mut self, cpu: u32, level: usize, at_least_ns: Nanos) -> Option<u32> {
         let range = self.span(cpu, level);
-        let len = range.end - range.start;
-        let start = self.dice.below(len);
+        let occupied = &self.queues.occupied;
+        occupied.first_common(occupied, range.clone())?;
+        let start = range.start + self.dice.below(range.end - range.start);
         let mut left = LOOKED_AT;
-        for turn in 0..len {
-            let other = range.start + (start + turn) % len;
-            if other == cpu || self.queues.len(other) == 0 || self.layout.level(cpu, other) != level
-            {
-                continue;
-            }
-            let waited = self
-                .queues
-                .first(other)
-                .map_or(0, |first| self.now - first.since);
-            if waited >= at_least_ns
-                && let Some(world) = self.take_for(cpu, other)
-            {
-                return Some(world);
-            }
-            left -= 1;
-            if left == 0 {
-                break;
+        // Once round the range, from a random CPU on.
+        for part in [start..range.end, range.start..start] {
+            let mut at = part.start;
+            while let Some(other) = self.next_occupied(at..part.end) {
+                at = other + 1;
+                if other == cpu || self.layout.level(cpu, other) != level {
+                    continue;
+                }
+                let first = self.queues.first(other);
+                let waited = first.map_or(0, |first| self.now - first.since);
+                if waited >= at_least_ns
+                    && let Some(world) = self.take_for(cpu, other)
+                {
+                    return Some(world);
+                }
+                left -= 1;
+                if left == 0 {
+                    return None;
+                }
             }
         }
         None
+    }
+
+    fn next_occupied(&self, range: std::ops::Range<u32>) -> Option<u32> {
+        let occupied = &self.queues.occupied;
+        occupied.first_common(occupied, range)
     }
 
     /// Takes a world that has waited elsewhere for more than a slice, while a CPU changes its world anyway.

@@ -1,11 +1,14 @@
 //! Where ready worlds wait: by virtual time, those of one time in the order in which they came.
 
+use super::bits::Bits;
 use crate::time::Nanos;
 
 /// All queues of a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues {
     all: Vec<Queue>,
+    /// Queues in which somebody waits.
+    pub(crate) occupied: Bits,
     /// Worlds that wait, over all queues.
     pub(crate) waiting: u32,
     order: u64,
@@ -32,6 +35,7 @@ impl Queues {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             all: vec![Queue::default(); count],
+            occupied: Bits::new(count),
             waiting: 0,
             order: 0,
         }
@@ -46,6 +50,7 @@ impl Queues {
         };
         self.order += 1;
         self.waiting += 1;
+        self.occupied.insert(queue);
         let entries = &mut self.all[queue as usize].entries;
         let at = entries.partition_point(|other| (other.vtime, other.order) > (vtime, entry.order));
         entries.insert(at, entry);
@@ -53,11 +58,11 @@ impl Queues {
 
     /// Takes the first world of a queue that a test lets pass.
     pub(crate) fn take(&mut self, queue: u32, may: impl Fn(&Entry) -> bool) -> Option<u32> {
-        let queue = &mut self.all[queue as usize];
-        let at = queue.entries.iter().rposition(may)?;
-        let entry = queue.entries.remove(at);
-        queue.floor = queue.floor.max(entry.vtime);
-        self.waiting -= 1;
+        let taken = &mut self.all[queue as usize];
+        let at = taken.entries.iter().rposition(may)?;
+        let entry = taken.entries.remove(at);
+        taken.floor = taken.floor.max(entry.vtime);
+        self.left(queue);
         Some(entry.world)
     }
 
@@ -76,7 +81,14 @@ impl Queues {
         let entries = &mut self.all[queue as usize].entries;
         if let Some(at) = entries.iter().position(|entry| entry.world == world) {
             entries.remove(at);
-            self.waiting -= 1;
+            self.left(queue);
+        }
+    }
+
+    fn left(&mut self, queue: u32) {
+        self.waiting -= 1;
+        if self.all[queue as usize].entries.is_empty() {
+            self.occupied.remove(queue);
         }
     }
 
