@@ -11,7 +11,7 @@ use model::formats::Format;
 use policy::shape::{Goal, Release, Rule};
 
 pub(crate) use place::PlaceCommand;
-pub(crate) use simulate::SimulateCommand;
+pub(crate) use simulate::{SimulateCommand, TraceFormatArg};
 pub(crate) use values::{EsxiKey, HugepageSize, Memory, OnOff};
 
 const AFTER: &str = "HOST is `live` (this machine), an hwloc XML file (`lstopo host.xml`), a vtopo host file (TOML), \
@@ -48,9 +48,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  vtopo place --vm 8x64G*30 --host epyc-7702-2s --policy spread,llc,best\n  vtopo place db1.xml web1.vmx --reserve 0-3 --explain\n  vtopo place --vm db=4x16G*8@cpu=60%,bw=high,dedicated --vm 8x32G*4 --svg who.svg\n  vtopo place --scenario vms.toml --json"
     )]
     Place(PlaceCommand),
-    /// Simulate VMs with workloads on a host: throughput, latency, who is better
+    /// Simulate VMs with workloads on a host, or play a trace on many: who is better
     #[command(
-        after_help = "Examples:\n  vtopo simulate --example > a.toml\n  vtopo simulate a.toml --policy spread,llc,best --report a.html\n  vtopo simulate a.toml --rule flat,auto --set run.duration=5s --seeds 10\n  vtopo simulate a.toml --policy llc,best --find-max vm.db.count\n\nExit code: 0 done, 1 a limit of [[qos]] is not met or a VM cannot be placed, 2 wrong use or I/O error, 130 stopped by Ctrl-C (what is finished is printed)."
+        after_help = "Examples:\n  vtopo simulate --example > a.toml\n  vtopo simulate a.toml --policy spread,llc,best --report a.html\n  vtopo simulate a.toml --rule flat,auto --set run.duration=5s --seeds 10\n  vtopo simulate a.toml --policy llc,best --find-max vm.db.count\n  vtopo simulate huawei.csv --host \"epyc-7702-2s*300\"\n\nExit code: 0 done, 1 a limit of [[qos]] is not met or a VM cannot be placed, 2 wrong use or I/O error, 130 stopped by Ctrl-C (what is finished is printed)."
     )]
     Simulate(SimulateCommand),
     /// Convert a VM file between libvirt, QEMU, VMware and Proxmox VE

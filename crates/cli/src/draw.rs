@@ -45,7 +45,7 @@ pub use host_svg::{host_svg, place_svg};
 pub use host_text::host_text;
 pub use place_seats::PlaceView;
 pub use place_text::{Detail, place_legend, place_text};
-pub(crate) use units::{clean, plural};
+pub(crate) use units::{clean, mib, plural};
 
 /// How text is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

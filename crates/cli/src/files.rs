@@ -11,26 +11,37 @@ use crate::failure::Failure;
 /// # Errors
 /// The file cannot be read, is larger, or is not UTF-8.
 pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Failure> {
-    let failed = |error| Failure::file("read", path, &error);
-    let mut bytes = Vec::new();
-    let most = limit as u64 + 1;
+    text_of(path, open(path)?, limit)
+}
+
+/// Opens a file; `-` is standard input.
+///
+/// # Errors
+/// The file cannot be opened, or is a folder.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path == Path::new("-") {
-        std::io::stdin()
-            .lock()
-            .take(most)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
-    } else {
-        let file = fs::File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(Failure::new(format!(
-                "{} is a folder, not a file",
-                path.display()
-            )));
-        }
-        file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+        return Ok(Box::new(std::io::stdin().lock()));
     }
+    let failed = |error| Failure::file("read", path, &error);
+    let file = fs::File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(Failure::new(format!(
+            "{} is a folder, not a file",
+            path.display()
+        )));
+    }
+    Ok(Box::new(file))
+}
+
+/// What an open file holds, as [`read_text`] takes it.
+///
+/// # Errors
+/// The file cannot be read, is larger than the limit, or is not UTF-8.
+pub(crate) fn text_of(path: &Path, file: impl Read, limit: usize) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    file.take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::file("read", path, &error))?;
     if bytes.len() > limit {
         let text = format!("{} has more than {} MiB", path.display(), limit >> 20);
         return Err(Failure::new(text).help("give a VM or host description; those are small"));

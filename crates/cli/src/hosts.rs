@@ -30,6 +30,43 @@ pub(crate) fn host(text: &str, what_ifs: &FirmwareArgs) -> Result<Host, Failure>
     firmware::apply(&host, &firmware).map_err(|error| Failure::new(error.to_string()))
 }
 
+/// `HOST`, or `HOST*COUNT,HOST*COUNT`; together at most so many hosts. Without a text it is this machine.
+///
+/// # Errors
+/// What is no host, no number of hosts, or too many.
+pub(crate) fn fleet(
+    texts: &[String],
+    most: u32,
+    what_ifs: &FirmwareArgs,
+) -> Result<Vec<(Host, u32)>, Failure> {
+    if texts.is_empty() {
+        return Ok(vec![(host("live", what_ifs)?, 1)]);
+    }
+    let mut found: Vec<(Host, u32)> = Vec::new();
+    for text in texts {
+        // A file may have any name.
+        if Path::new(text).exists() {
+            found.push((host(text, what_ifs)?, 1));
+            continue;
+        }
+        for part in text.split(',') {
+            let (name, count) = match part.rsplit_once('*') {
+                Some((name, count)) => (name.trim(), number_of_hosts(count.trim(), most)?),
+                None => (part.trim(), 1),
+            };
+            found.push((host(name, what_ifs)?, count));
+        }
+    }
+    let total: u64 = found.iter().map(|(_, count)| u64::from(*count)).sum();
+    if total > u64::from(most) {
+        return Err(Failure::new(format!(
+            "{total} hosts are asked for; vtopo plans at most {most} at once"
+        )));
+    }
+    found.retain(|(_, count)| *count > 0);
+    Ok(found)
+}
+
 /// Names of the presets, sorted.
 pub(crate) fn preset_names() -> Vec<&'static str> {
     let mut names: Vec<&str> = PRESETS
@@ -49,6 +86,17 @@ pub(crate) fn preset_names() -> Vec<&'static str> {
 pub(crate) fn preset(name: &str) -> Option<Result<Host, Failure>> {
     let text = PRESETS.get_file(format!("{name}.toml"))?.contents_utf8()?;
     Some(read_toml(name, &format!("preset {name}"), text))
+}
+
+fn number_of_hosts(text: &str, most: u32) -> Result<u32, Failure> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { text.parse().ok() } else { None };
+    number.filter(|&number| number <= most).ok_or_else(|| {
+        let shown: String = text.chars().take(60).collect();
+        Failure::new(format!("{shown:?} is no number of hosts")).help(format!(
+            "write HOST*COUNT with 0 to {most}, several with commas between"
+        ))
+    })
 }
 
 fn resolve(text: &str) -> Result<Host, Failure> {

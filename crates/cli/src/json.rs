@@ -1,6 +1,7 @@
 //! The JSON documents that scripts rely on. They hold no wall-clock figures and no paths, so that two equal runs give
 //! equal bytes.
 
+mod fleet;
 mod place;
 mod simulate;
 
@@ -9,6 +10,7 @@ use model::{CpuSet, Finding, GuestLlc, GuestNode, GuestTopology, Reason, Spec};
 use policy::shape::{Refusal, Shape};
 use serde::Serialize;
 
+pub(crate) use fleet::FleetsDocument;
 pub(crate) use place::{LossDocument, Part, PlaceDocument, PlacesDocument, RoomDocument, Whole};
 pub(crate) use simulate::{ExampleDocument, SimulateDocument};
 

@@ -81,6 +81,10 @@ pub struct FleetOutcome {
     pub cpu_permille: u32,
     /// The same for memory.
     pub memory_permille: u32,
+    /// The most of all CPU that VMs had at one moment, 0 to 1000.
+    pub peak_cpu_permille: u32,
+    /// The same for memory.
+    pub peak_memory_permille: u32,
     /// The fleet at some hundred moments, evenly from the first to the last event.
     pub series: Vec<FleetPoint>,
 }

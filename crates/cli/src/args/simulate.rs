@@ -2,26 +2,30 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use model::duration;
+use sim::fleet::Algorithm;
+use sim::traces::{Kind, Size};
 
-use super::{FirmwareArgs, OutputArgs, RuleArg};
+use super::{FirmwareArgs, Memory, OutputArgs, RuleArg};
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateCommand {
-    /// The scenario file (TOML): VMs, workloads, how long; `-` is standard input
-    #[arg(value_name = "SCENARIO", required_unless_present = "example")]
-    pub(crate) scenario: Option<PathBuf>,
+    /// The scenario file (TOML): VMs, workloads, how long; or a trace of a fleet: files, or a folder of them; `-` is
+    /// standard input
+    #[arg(value_name = "SCENARIO|TRACE", required_unless_present = "example")]
+    pub(crate) files: Vec<PathBuf>,
     /// Print an example of a scenario, to begin with
-    #[arg(long, conflicts_with = "scenario")]
+    #[arg(long, conflicts_with = "files")]
     pub(crate) example: bool,
-    /// The host, instead of the scenario's
+    /// The host, instead of the scenario's; for a trace several as HOST*COUNT,HOST*COUNT
     #[arg(long, value_name = "HOST")]
-    pub(crate) host: Option<String>,
+    pub(crate) host: Vec<String>,
     /// Who places, instead of the scenario's; all others are compared with the first
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) policy: Vec<String>,
-    /// Who decides what guests see; several are compared
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "auto")]
+    /// Who decides what guests see, `auto` when absent; several are compared
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) rule: Vec<RuleArg>,
     /// Runs of each policy, with seeds of their own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -54,9 +58,108 @@ pub(crate) struct SimulateCommand {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4096))]
     pub(crate) threads: u16,
     #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    #[command(flatten)]
     pub(crate) firmware: FirmwareArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// How a trace is read and played.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Traces of a fleet")]
+pub(crate) struct FleetArgs {
+    /// How VMs of a trace find a host; all of them, side by side, when absent
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) fit: Vec<FitArg>,
+    /// The format of the trace; recognised by its first lines when absent
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<TraceFormatArg>,
+    /// What the trace has no sizes for, as `CPUSxMEMORY`: a whole machine (azure, 64x256G), a VM (planetlab, 1x1G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) size: Option<Size>,
+    /// Time between samples or dumps where the trace has no times, e.g. 60s (planetlab: 300s)
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(crate) interval: Option<u64>,
+}
+
+/// How a host is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FitArg {
+    /// The first host with room
+    #[value(name = "first-fit")]
+    First,
+    /// The host with the least free CPU
+    #[value(name = "best-fit")]
+    Best,
+    /// The first with room from the last one on
+    #[value(name = "next-fit")]
+    Next,
+    /// The host with the most free CPU
+    #[value(name = "worst-fit")]
+    Worst,
+}
+
+impl FitArg {
+    /// What is meant.
+    pub(crate) fn algorithm(self) -> Algorithm {
+        match self {
+            Self::First => Algorithm::FirstFit,
+            Self::Best => Algorithm::BestFit,
+            Self::Next => Algorithm::NextFit,
+            Self::Worst => Algorithm::WorstFit,
+        }
+    }
+}
+
+/// A format of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormatArg {
+    /// Azure trace for packing, 2020, as CSV
+    #[value(alias = "azure-packing")]
+    Azure,
+    /// Huawei-East-1, CSV
+    Huawei,
+    /// Standard Workload Format
+    Swf,
+    /// Outputs of `virsh domstats`
+    Domstats,
+    /// `PlanetLab` files as `CloudSim` has them
+    #[value(help = "PlanetLab files as CloudSim has them")]
+    Planetlab,
+}
+
+impl TraceFormatArg {
+    /// What is meant.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Azure => Kind::AzurePacking,
+            Self::Huawei => Kind::Huawei,
+            Self::Swf => Kind::Swf,
+            Self::Domstats => Kind::Domstats,
+            Self::Planetlab => Kind::PlanetLab,
+        }
+    }
+}
+
+/// `CPUSxMEMORY`.
+fn size(text: &str) -> Result<Size, String> {
+    let wrong = || format!("{text:?} is no size; write CPUSxMEMORY, such as 64x256G");
+    let (cpus, memory) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
+    let cpus: u32 = cpus.trim().parse().map_err(|_| wrong())?;
+    let memory: Memory = memory.parse()?;
+    let milli_cpus = cpus.checked_mul(1_000).filter(|milli| *milli > 0);
+    Ok(Size {
+        milli_cpus: milli_cpus.ok_or_else(wrong)?,
+        memory_mib: u32::try_from(memory.0).map_err(|_| wrong())?,
+    })
+}
+
+fn interval(text: &str) -> Result<u64, String> {
+    match duration::read(text)? {
+        0 => Err("samples are at least a nanosecond apart; give a time such as 60s".to_owned()),
+        ns => Ok(ns),
+    }
 }
 
 /// `KEY=VALUE`.

@@ -7,6 +7,7 @@
 
 mod csv;
 mod find;
+mod fleet;
 mod library;
 mod progress;
 mod report;
@@ -23,11 +24,13 @@ use crate::args::SimulateCommand;
 use crate::failure::Failure;
 use crate::json::SimulateDocument;
 use crate::{files, say};
+use fleet::Input;
 use progress::Progress;
 use request::Source;
 use study::Control;
 
 pub(crate) use find::{Found, Step};
+pub(crate) use fleet::Fleet;
 pub(crate) use request::Scene;
 pub(crate) use study::{Bound, Part, Run, Study};
 
@@ -36,7 +39,12 @@ pub(super) fn run(command: &SimulateCommand) -> Result<Answer, Failure> {
         return example(command);
     }
     check_outputs(command)?;
-    let source = Source::read(command)?;
+    let text = match fleet::open(command)? {
+        Input::Trace(trace) => return fleet::run(command, trace),
+        Input::Scenario(text) => text,
+    };
+    fleet::check_scenario(command)?;
+    let source = Source::new(command, text);
     let scenes = source.scenes()?;
     if let Some(key) = &command.find_max {
         return find::run(command, &source, &scenes, key);

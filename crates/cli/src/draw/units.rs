@@ -27,7 +27,7 @@ pub(super) fn bytes(size: u64) -> String {
 }
 
 /// A size given in MiB.
-pub(super) fn mib(size: u64) -> String {
+pub(crate) fn mib(size: u64) -> String {
     bytes(size.saturating_mul(1 << 20))
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Ledger {
     refused: u32,
     too_large: u32,
     peak_hosts_used: u32,
+    peak_milli_cpus: u64,
+    peak_memory_mib: u64,
     events: u64,
     series: Vec<FleetPoint>,
 }
@@ -96,6 +98,8 @@ impl Ledger {
             refused: 0,
             too_large: 0,
             peak_hosts_used: 0,
+            peak_milli_cpus: 0,
+            peak_memory_mib: 0,
             events: 0,
             series: Vec::with_capacity(POINTS as usize + 2),
         }
@@ -122,6 +126,8 @@ impl Ledger {
         self.peak_hosts_used = self.peak_hosts_used.max(self.used.hosts);
         self.used.milli_cpus += u64::from(need.milli_cpus);
         self.used.memory_mib += u64::from(need.memory_mib);
+        self.peak_milli_cpus = self.peak_milli_cpus.max(self.used.milli_cpus);
+        self.peak_memory_mib = self.peak_memory_mib.max(self.used.memory_mib);
         self.used.room -= u64::from(fitting(without, self.median) - fitting(with, self.median));
     }
 
@@ -160,6 +166,8 @@ impl Ledger {
             events: self.events,
             cpu_permille: mean(self.cpu_area, self.milli_cpus),
             memory_permille: mean(self.memory_area, self.memory_mib),
+            peak_cpu_permille: permille(self.peak_milli_cpus, self.milli_cpus),
+            peak_memory_permille: permille(self.peak_memory_mib, self.memory_mib),
             series: self.series,
         }
     }

@@ -8,7 +8,7 @@ use model::{CpuSet, Finding, Host, Vm};
 use policy::policies;
 use policy::reconcile::Policy;
 
-use crate::args::{FirmwareArgs, PlaceCommand};
+use crate::args::PlaceCommand;
 use crate::draw::clean;
 use crate::failure::Failure;
 use crate::{files, hosts, vms};
@@ -65,7 +65,7 @@ pub(super) fn read(command: &PlaceCommand) -> Result<Request, Failure> {
     } else {
         scenario.hosts.clone()
     };
-    let hosts = read_hosts(&texts, &command.firmware)?;
+    let hosts = hosts::fleet(&texts, MAX_HOSTS, &command.firmware)?;
     // Addresses of devices are those of one machine.
     let only = match hosts.as_slice() {
         [(host, 1)] => Some(host),
@@ -168,47 +168,6 @@ fn read_files(
         });
     }
     Ok((batches, findings))
-}
-
-/// `HOST`, or `HOST*COUNT,HOST*COUNT`.
-fn read_hosts(texts: &[String], what_ifs: &FirmwareArgs) -> Result<Vec<(Host, u32)>, Failure> {
-    if texts.is_empty() {
-        return Ok(vec![(hosts::host("live", what_ifs)?, 1)]);
-    }
-    let mut found: Vec<(Host, u32)> = Vec::new();
-    for text in texts {
-        // A file may have any name.
-        if Path::new(text).exists() {
-            found.push((hosts::host(text, what_ifs)?, 1));
-            continue;
-        }
-        for part in text.split(',') {
-            let (name, count) = match part.rsplit_once('*') {
-                Some((name, count)) => (name.trim(), number_of_hosts(count.trim())?),
-                None => (part.trim(), 1),
-            };
-            found.push((hosts::host(name, what_ifs)?, count));
-        }
-    }
-    let total: u64 = found.iter().map(|(_, count)| u64::from(*count)).sum();
-    if total > u64::from(MAX_HOSTS) {
-        return Err(Failure::new(format!(
-            "{total} hosts are asked for; vtopo plans at most {MAX_HOSTS} at once"
-        )));
-    }
-    found.retain(|(_, count)| *count > 0);
-    Ok(found)
-}
-
-fn number_of_hosts(text: &str) -> Result<u32, Failure> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = if is_number { text.parse().ok() } else { None };
-    number.filter(|&number| number <= MAX_HOSTS).ok_or_else(|| {
-        let shown: String = text.chars().take(60).collect();
-        Failure::new(format!("{shown:?} is no number of hosts")).help(format!(
-            "write HOST*COUNT with 0 to {MAX_HOSTS}, several with commas between"
-        ))
-    })
 }
 
 fn read_policies(typed: &[String], stated: &[String]) -> Result<Vec<Box<dyn Policy>>, Failure> {

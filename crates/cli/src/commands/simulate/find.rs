@@ -136,7 +136,7 @@ impl Search<'_> {
             };
             let Some(step) = step else { return Err(None) };
             let is_good = step.is_good;
-            let name = variant.name(self.command.rule.len() > 1);
+            let name = variant.name(self.source.rules().len() > 1);
             self.progress
                 .line(&format!("{name}: {}", step_text(self.key, &step)));
             steps.push(step);

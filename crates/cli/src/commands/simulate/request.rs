@@ -16,7 +16,7 @@ use sim::time::MS;
 
 use crate::args::{RuleArg, SimulateCommand};
 use crate::failure::Failure;
-use crate::{files, hosts};
+use crate::hosts;
 
 /// A value of the scenario that is changed: key and value.
 pub(super) type Assignment = (String, String);
@@ -77,20 +77,25 @@ pub(super) fn label(policy: &str, rule: &str, has_rules: bool) -> String {
 }
 
 impl<'a> Source<'a> {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub(crate) fn read(command: &'a SimulateCommand) -> Result<Self, Failure> {
-        let path = command.scenario.as_deref();
+    /// Of the text of the file that was typed.
+    pub(crate) fn new(command: &'a SimulateCommand, text: String) -> Self {
+        let path = command.files.first();
         let path = path.expect("clap asks for it unless there is --example");
-        Ok(Self {
+        Self {
             command,
             shown: path.display().to_string(),
-            text: files::read_text(path, model::scenario::MAX_FILE_BYTES)?,
+            text,
             library: super::library::library(),
             host: RefCell::new(None),
-        })
+        }
+    }
+
+    /// The rules that are compared.
+    pub(crate) fn rules(&self) -> &'a [RuleArg] {
+        match self.command.rule.as_slice() {
+            [] => &[RuleArg::Auto],
+            rules => rules,
+        }
     }
 
     /// One scene for each point of the sweeps.
@@ -114,7 +119,7 @@ impl<'a> Source<'a> {
         let reserve = reserve(&simulation, &host)?;
         let mut variants = Vec::new();
         for policy in policies {
-            for rule in &self.command.rule {
+            for rule in self.rules() {
                 let made = self.case(&simulation, (&host, &reserve), policy, *rule);
                 let case = match made {
                     Ok(case) => Ok(case),
@@ -177,12 +182,14 @@ impl<'a> Source<'a> {
     }
 
     fn host(&self, simulation: &Simulation) -> Result<Arc<Host>, Failure> {
-        let typed = self.command.host.as_ref();
-        let text = match (typed, simulation.scenario.hosts.as_slice()) {
-            (Some(typed), _) => typed,
-            (None, []) => "live",
-            (None, [host]) => host,
-            (None, several) => {
+        let hosts = match self.command.host.as_slice() {
+            [] => simulation.scenario.hosts.as_slice(),
+            typed => typed,
+        };
+        let text = match hosts {
+            [] => "live",
+            [host] => host,
+            several => {
                 let text = format!("{} hosts are given; a simulation has one", several.len());
                 return Err(Failure::new(text).help("give one with --host"));
             }

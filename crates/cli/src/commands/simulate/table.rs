@@ -135,13 +135,7 @@ fn table(
     is_shown: impl Fn(Metric) -> bool,
     style: Style,
 ) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    if style.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
+    let mut table = empty(style);
     let mut header = vec![title.to_owned()];
     for (position, name) in names.iter().enumerate() {
         header.push(name.clone());
@@ -162,11 +156,29 @@ fn table(
             has_rows = true;
         }
     }
+    if has_rows {
+        printed(table)
+    } else {
+        String::new()
+    }
+}
+
+/// A table without lines.
+pub(super) fn empty(style: Style) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table
+}
+
+/// A table of names with figures beside them, and an empty line.
+pub(super) fn printed(mut table: Table) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
-    }
-    if !has_rows {
-        return String::new();
     }
     let text = table.trim_fmt();
     let lines = text
