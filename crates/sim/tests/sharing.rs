@@ -9,7 +9,7 @@ mod scene;
 
 use policy::policies::NAMES;
 use scene::{Scene, close, fixed, host, users, work};
-use sim::spec::Workload;
+use sim::spec::{Clients, Step, Workload};
 use sim::time::{MS, S};
 
 /// A thread that never stops for each of `threads`.
@@ -23,15 +23,18 @@ fn share(outcome: &sim::outcome::Outcome, vm: usize) -> f64 {
 
 #[test]
 fn shares_decide_when_cpus_are_short() {
-    for policy in NAMES {
+    let cases = NAMES
+        .iter()
+        .flat_map(|policy| [(*policy, 2), (*policy, 4), (*policy, 10)]);
+    for (policy, times) in cases {
         let scene = Scene::new(host(1, 1, 1), policy)
             .lasting(61 * S)
             .workload(spin(1))
-            .vms(1, 1, |vm| vm.vm.shares = 1000)
-            .vms(1, 1, |vm| vm.vm.shares = 2000);
+            .vms(1, 1, |vm| vm.vm.shares = 500)
+            .vms(1, 1, |vm| vm.vm.shares = 500 * times);
         let outcome = scene.run(1);
         let ratio = share(&outcome, 1) / share(&outcome, 0);
-        assert!((1.8..2.2).contains(&ratio), "{policy}: {ratio}");
+        close(ratio, f64::from(times), 12.0);
     }
 }
 
@@ -105,5 +108,28 @@ fn vcpus_that_run_ahead_are_stopped_on_esxi_only() {
             .vms(2, 1, |_| {});
         let outcome = scene.run(1);
         assert_eq!(outcome.vms[0].time.costop_ns > 0, is_esxi, "{policy}");
+    }
+}
+
+/// A call to a VM that is off, or goes off, is answered: with an error, in no time.
+#[test]
+fn callers_of_a_vm_that_is_off_go_on() {
+    let mut front = spin(1);
+    front.steps.push(Step::Call {
+        to: "back".to_owned(),
+    });
+    let back = Workload {
+        name: "back".to_owned(),
+        clients: Clients::Called,
+        ..spin(1)
+    };
+    for (on, off) in [(20 * S, None), (0, Some(2 * S))] {
+        let scene = Scene::new(host(1, 2, 1), "best")
+            .workload(front.clone())
+            .vms(1, 1, |_| {})
+            .workload(back.clone())
+            .vms(1, 1, |vm| (vm.on_ns, vm.off_ns) = (on, off));
+        let operations = scene.run(1).vms[0].operations;
+        assert!(operations > 1_000, "{operations} operations");
     }
 }

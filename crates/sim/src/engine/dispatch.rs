@@ -5,6 +5,7 @@ use std::ops::Range;
 use policy::hot::{self, Idle, Seat};
 
 use super::bits::Bits;
+use super::queues::Entry;
 use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
 use crate::hypervisor::{self, First, WholeCores};
@@ -20,6 +21,7 @@ impl Simulator<'_> {
     /// A halted, stopped or held back world wants to run: on an idle CPU at once, or in a queue.
     pub(super) fn wake(&mut self, world: u32) {
         self.set_state(world, State::Ready);
+        self.take_credit(world);
         let seat = match self.hypervisor.queues {
             hypervisor::Queues::PerCpu => self.search_cpu(world),
             hypervisor::Queues::PerLlc => self.search_llc(world),
@@ -56,7 +58,7 @@ impl Simulator<'_> {
     }
 
     /// The virtual time by which a world claims a CPU: a reservation comes before all shares, as if its VM were far behind.
-    fn claim(&self, world: u32) -> u64 {
+    pub(super) fn claim(&self, world: u32) -> u64 {
         let entry = &self.worlds[world as usize];
         match self.guests.get(entry.guest as usize) {
             Some(guest) if entry.kind == Kind::Vcpu && guest.is_owed(self.now) => {
@@ -90,11 +92,14 @@ impl Simulator<'_> {
     pub(super) fn yield_turn(&mut self, cpu: u32) -> bool {
         let queue = self.queue_of(cpu);
         let running = self.cpus[cpu as usize].world;
-        let vtime = self.worlds[running as usize].vtime;
-        let next = self.take_for(cpu, queue).or_else(|| {
-            // Who has waited elsewhere for longer than a slice is taken over (fairness between queues).
-            self.take_starving(cpu, vtime)
-        });
+        let first = self.queues.first(queue).map(Entry::vtime);
+        // Whoever has had less than all who wait goes on.
+        let next = match first {
+            Some(vtime) if vtime > self.claim(running) => None,
+            _ => self.take_for(cpu, queue),
+        };
+        // Who has waited elsewhere for longer than a slice is taken over (fairness between queues).
+        let next = next.or_else(|| self.take_starving(cpu));
         let slice = self.slice_of(cpu);
         let Some(next) = next else {
             self.cpus[cpu as usize].slice_end = self.now + slice;
@@ -108,7 +113,7 @@ impl Simulator<'_> {
     }
 
     /// Lets a woken world that is far behind in virtual time take the place of the one most ahead.
-    fn preempt(&mut self, world: u32, woken_vtime: u64, queue: u32) {
+    pub(super) fn preempt(&mut self, world: u32, woken_vtime: u64, queue: u32) {
         let mask = &self.masks[self.worlds[world as usize].mask as usize];
         let mut victim: Option<(u64, u32)> = None;
         for cpu in self.cpus_of_queue(queue) {
@@ -164,10 +169,18 @@ impl Simulator<'_> {
     }
 
     /// At most so many idle CPUs of a range, from the last one on: the first of an idle core, otherwise the first.
-    fn search_candidates(&self, world: u32, range: Range<u32>, wants_core: bool) -> Option<u32> {
+    fn search_candidates(
+        &mut self,
+        world: u32,
+        range: Range<u32>,
+        wants_core: bool,
+    ) -> Option<u32> {
+        // Who does not look for cores begins anywhere: the next CPU would be the other thread of a busy core.
+        let anywhere = range.start + self.dice.below(range.len() as u32);
         let entry = &self.worlds[world as usize];
         let allowed = &self.masks[entry.mask as usize];
-        let (mut at, mut found) = (entry.cpu, None);
+        let mut at = if wants_core { entry.cpu } else { anywhere };
+        let mut found = None;
         for _ in 0..self.hypervisor.wake.candidates.min(range.len() as u32) {
             let Some(cpu) = self.idle_threads.next_common(allowed, range.clone(), at) else {
                 break;
@@ -308,8 +321,8 @@ impl Simulator<'_> {
         self.queues.raise_floor(queue, least);
     }
 
-    /// Translates the virtual time of a world to another queue's, and takes the credit of a long sleep from it. It is at
-    /// most `Cpu.BoundLagQuanta` (8) slices ahead of who is there already.
+    /// Translates the virtual time of a world to another queue's. It is at most `Cpu.BoundLagQuanta` (8) slices ahead of
+    /// who is there already.
     fn rebase(&mut self, world: u32, queue: u32) {
         let floor = self.queues.floor(queue);
         let entry = &mut self.worlds[world as usize];
@@ -321,6 +334,16 @@ impl Simulator<'_> {
             entry.vtime = moved.min(floor.saturating_add(8 * slice));
         }
         entry.queue = queue;
-        entry.vtime = hot::wake_vtime(entry.vtime, floor, slice);
+    }
+
+    /// A world that slept comes back to its queue: the credit of a long sleep is taken from it.
+    fn take_credit(&mut self, world: u32) {
+        let queue = self.worlds[world as usize].queue;
+        if queue != NONE {
+            self.raise_floor(queue);
+            let floor = self.queues.floor(queue);
+            let entry = &mut self.worlds[world as usize];
+            entry.vtime = hot::wake_vtime(entry.vtime, floor, self.hypervisor.slice_ns);
+        }
     }
 }

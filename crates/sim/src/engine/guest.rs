@@ -35,7 +35,7 @@ pub(crate) struct Guest {
     /// What is left of the limit, less than nothing when several vCPUs used up the last of it at once, and the limit in
     /// thousandths of a CPU.
     limit: Option<(i64, u32)>,
-    /// When the promise was last looked at, and what it was given by then; a window slides by halves.
+    /// When the promise was last looked at, and what it was given by then.
     promised: (Nanos, Nanos),
     /// Running time of all vCPUs since power-on, and at the last observation.
     pub(crate) spent_ns: Nanos,

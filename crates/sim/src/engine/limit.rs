@@ -1,4 +1,5 @@
-//! Limits: a VM that has used up what it may use in a period stands still until the next one.
+//! Limits: a VM that has used up what it may use in a period stands still until the next one. Reservations: a VM that has
+//! had less than it is promised comes first.
 
 use super::world::{Kind, State};
 use super::{Event, NONE, Simulator};
@@ -25,6 +26,23 @@ impl Simulator<'_> {
                     self.set_state(index, State::Limited);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// vCPUs of VMs that have had less than they are promised come before all others, also while they wait.
+    pub(super) fn honour_reservations(&mut self) {
+        for guest in 0..self.guests.len() {
+            let entry = &self.guests[guest];
+            if entry.reservation == 0 || !entry.is_owed(self.now) {
+                continue;
+            }
+            for world in entry.worlds() {
+                if self.worlds[world as usize].state == State::Ready {
+                    let (claim, queue) = (self.claim(world), self.worlds[world as usize].queue);
+                    self.queues.rekey(queue, world, claim);
+                    self.preempt(world, claim, queue);
+                }
             }
         }
     }

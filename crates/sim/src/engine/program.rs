@@ -267,6 +267,7 @@ impl Simulator<'_> {
             return;
         };
         if !self.guests[guest as usize].is_on {
+            self.fail(reply);
             return;
         }
         let request = self.number(program, reply);
@@ -278,6 +279,34 @@ impl Simulator<'_> {
         let vcpu = flow % self.guests[guest as usize].vcpus.min(INTERRUPT_QUEUES);
         let thread = self.serve(guest, request);
         self.interrupt(guest, vcpu, thread);
+    }
+
+    /// Nobody serves a request: a caller gets an error for an answer.
+    fn fail(&mut self, reply: Reply) {
+        if let Reply::Thread(thread) = reply {
+            self.queue
+                .push(self.now + CALL_NS, Event::Answered { thread });
+        }
+    }
+
+    /// Fails all requests that wait or are served in a VM that goes.
+    pub(super) fn fail_all(&mut self, guest: u32) {
+        let Some(program) = self.program_of(guest) else {
+            return;
+        };
+        let entry = &mut self.programs[program as usize];
+        let pending = std::mem::take(&mut entry.pending);
+        let idle = std::mem::take(&mut entry.idle);
+        for request in pending {
+            self.fail(request.reply);
+        }
+        for thread in 0..self.threads.len() as u32 {
+            let entry = &self.threads[thread as usize];
+            let is_scribe = self.programs[program as usize].scribe == thread;
+            if entry.program == program && !is_scribe && !idle.contains(&thread) {
+                self.fail(entry.request.reply);
+            }
+        }
     }
 
     /// Gives a thread a request; the work of it depends on the request only, not on who serves it and when.

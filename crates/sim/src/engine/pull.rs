@@ -18,6 +18,7 @@ impl Simulator<'_> {
         if self.queues.waiting == 0 {
             return;
         }
+        self.honour_reservations();
         let mut at = 0;
         let all = self.layout.len() as u32;
         while let Some(cpu) = self.idle_threads.first_common(&self.idle_threads, at..all) {
@@ -96,7 +97,7 @@ impl Simulator<'_> {
     }
 
     /// Takes a world that has waited elsewhere for more than a slice, while a CPU changes its world anyway.
-    pub(super) fn take_starving(&mut self, cpu: u32, _: u64) -> Option<u32> {
+    pub(super) fn take_starving(&mut self, cpu: u32) -> Option<u32> {
         if self.hypervisor.queues == hypervisor::Queues::PerLlc || self.queues.waiting == 0 {
             return None;
         }

@@ -19,7 +19,7 @@ pub(crate) struct Queues {
 pub(crate) struct Queue {
     /// Ascending, so that the last one is next.
     entries: Vec<Entry>,
-    /// The latest virtual time at which somebody was taken.
+    /// Nobody who runs or waits is behind it.
     pub(crate) floor: u64,
 }
 
@@ -61,7 +61,6 @@ impl Queues {
         let taken = &mut self.all[queue as usize];
         let at = taken.entries.iter().rposition(may)?;
         let entry = taken.entries.remove(at);
-        taken.floor = taken.floor.max(entry.vtime);
         self.left(queue);
         Some(entry.world)
     }
@@ -83,6 +82,20 @@ impl Queues {
             entries.remove(at);
             self.left(queue);
         }
+    }
+
+    /// Moves a world that waits to where its claim is now.
+    pub(crate) fn rekey(&mut self, queue: u32, world: u32, vtime: u64) {
+        let entries = &mut self.all[queue as usize].entries;
+        let Some(at) = entries.iter().position(|entry| entry.world == world) else {
+            return;
+        };
+        let entry = Entry {
+            vtime,
+            ..entries.remove(at)
+        };
+        let at = entries.partition_point(|other| (other.vtime, other.order) > (vtime, entry.order));
+        entries.insert(at, entry);
     }
 
     fn left(&mut self, queue: u32) {
@@ -107,5 +120,12 @@ impl Queues {
 
     pub(crate) fn count(&self) -> u32 {
         self.all.len() as u32
+    }
+}
+
+impl Entry {
+    /// What it claims the CPU by.
+    pub(crate) fn vtime(&self) -> u64 {
+        self.vtime
     }
 }

@@ -214,7 +214,7 @@ impl<'a> Simulator<'a> {
         };
         let entry = &self.programs[program as usize];
         let (users, think, per_s) = (entry.users, entry.think, entry.per_s);
-        let mut dice = Stream::new(self.seed, Purpose::Arrivals, guest);
+        let mut dice = Stream::new(self.seed, Purpose::Guest, guest);
         for user in 0..users {
             // The first time everybody starts somewhere in his thinking, and at least not all at once.
             let time = dice.draw(think) + Nanos::from(dice.below(1_000_000));
@@ -249,6 +249,7 @@ impl<'a> Simulator<'a> {
             }
         }
         self.drop_packets(guest);
+        self.fail_all(guest);
         self.rebalance_now();
     }
 }
