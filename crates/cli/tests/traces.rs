@@ -426,6 +426,14 @@ fn what_is_no_request_is_explained() {
         "does not say how much memory",
     );
     let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("x.csv");
+    fs::write(&odd, "a,b\n1,2\n").unwrap();
+    refused(
+        &[odd.to_str().unwrap()],
+        "",
+        "looks like no trace that is known",
+    );
+    fs::remove_file(&odd).unwrap();
     fs::write(folder.path().join("x.toml"), "[run]\n").unwrap();
     refused(
         &[folder.path().to_str().unwrap()],

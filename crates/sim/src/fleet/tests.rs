@@ -145,6 +145,9 @@ fn figures_of_a_small_day() {
     // (2 of 8 CPUs for 10 ns + 5 of 8 for 10 ns) / 20 ns.
     assert_eq!(outcome.cpu_permille, 437);
     assert_eq!(outcome.memory_permille, 437);
+    // At 10 ns 5 of 8 CPUs and 10 of 16 MiB, after the first two have gone.
+    let peaks = (outcome.peak_cpu_permille, outcome.peak_memory_permille);
+    assert_eq!(peaks, (625, 625));
     let at = |ns| {
         *outcome
             .series
@@ -379,8 +382,10 @@ proptest! {
             prop_assert_eq!(outcome.placement_hash, hash);
             let refused = outcome.host_of.iter().filter(|it| **it == NOWHERE).count();
             prop_assert_eq!(outcome.refused as usize, refused);
+            prop_assert!(outcome.peak_cpu_permille.max(outcome.peak_memory_permille) <= 1_000);
             for point in &outcome.series {
-                prop_assert!(point.cpu_permille <= 1_000 && point.memory_permille <= 1_000);
+                prop_assert!(point.cpu_permille <= outcome.peak_cpu_permille);
+                prop_assert!(point.memory_permille <= outcome.peak_memory_permille);
                 prop_assert!(point.hosts_used <= point.vms.min(outcome.hosts));
             }
         }

@@ -55,6 +55,11 @@ pub(in crate::commands::simulate) fn open(command: &SimulateCommand) -> Result<I
             first: Box::new(whole),
             files,
         })),
+        None if is_named_trace(path) => Err(Failure::new(format!(
+            "{} looks like no trace that is known",
+            path.display()
+        ))
+        .help("--format says which trace it is; docs/traces.md says what each format has")),
         None if others.is_empty() && command.files == files => {
             let limit = model::scenario::MAX_FILE_BYTES;
             Ok(Input::Scenario(files::text_of(path, whole, limit)?))
@@ -125,6 +130,12 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         all.extend(inside);
     }
     Ok(all)
+}
+
+/// Whether the name says that the file is no scenario.
+fn is_named_trace(path: &Path) -> bool {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    suffix.is_some_and(|suffix| ["csv", "swf"].contains(&suffix.to_lowercase().as_str()))
 }
 
 fn lines(
