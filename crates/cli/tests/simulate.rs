@@ -229,6 +229,15 @@ fn the_answer_is_no_when_a_limit_fails_or_a_vm_has_no_place() {
     assert!(why.contains("cannot place"), "{why}");
     let answer = run(SMALL, &["--seeds", "1", "--set", "vm.db.memory=12G"]);
     assert!(answer.out.contains("Not simulated"), "{}", answer.out);
+    let late =
+        format!("{SMALL}\n[[vm]]\nname = \"late\"\nvcpus = 2\nmemory = \"20G\"\non = \"100ms\"\n");
+    let answer = run(&late, &["--seeds", "1"]);
+    assert_eq!(answer.code, 1, "{}", answer.out);
+    assert!(
+        answer.out.contains("late was not powered on"),
+        "{}",
+        answer.out
+    );
 }
 
 #[test]

@@ -183,6 +183,8 @@ pub struct Sample {
     pub workloads: Vec<Scope>,
     /// By VM.
     pub vms: Vec<Scope>,
+    /// VMs that came later and found no place.
+    pub refused: u32,
     /// What is odd about the run.
     pub remarks: Vec<String>,
 }
@@ -224,6 +226,7 @@ pub fn sample(outcome: &Outcome) -> Sample {
         whole: whole(outcome),
         workloads: names.iter().map(of_workload).collect(),
         vms: outcome.vms.iter().map(of_vm).collect(),
+        refused: outcome.host.refused,
         remarks: outcome.remarks.clone(),
     }
 }

@@ -122,6 +122,8 @@ pub struct HostOutcome {
     pub node_traffic: Vec<f64>,
     /// Homes changed by the policy.
     pub rebalances: u64,
+    /// VMs that came later and found no place.
+    pub refused: u32,
     /// Plans that were refused by the check; none is expected.
     pub unsound_plans: u64,
     /// What system threads that serve all VMs did, in sum.

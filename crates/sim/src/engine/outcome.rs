@@ -22,6 +22,13 @@ impl Simulator<'_> {
                 ));
             }
         }
+        if self.record.unsound_plans > 0 {
+            remarks.push(format!(
+                "{} plans of {} did not hold together and were not applied",
+                self.record.unsound_plans,
+                self.policy.name()
+            ));
+        }
         for &guest in &self.record.refused {
             let name = &self.vm_spec(guest).vm.name;
             remarks.push(format!(
@@ -140,6 +147,7 @@ impl Simulator<'_> {
                 .map(|node| self.seen_mean(&self.machine.seen.node_load, node))
                 .collect(),
             rebalances: self.record.rebalances,
+            refused: self.record.refused.len() as u32,
             unsound_plans: self.record.unsound_plans,
             system: self.shared_times(),
         }

@@ -42,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) picture: Option<Picture>,
     /// What is odd about the runs.
     pub(crate) remarks: Vec<String>,
+    /// Whether VMs that came later found no place.
+    pub(crate) has_homeless: bool,
 }
 
 /// A workload, a VM, or all.
@@ -102,7 +104,7 @@ impl Bound {
 impl Run {
     /// Whether it ran and met all limits.
     pub(crate) fn is_good(&self) -> bool {
-        self.refused.is_none() && self.bounds.iter().all(Bound::is_met)
+        self.refused.is_none() && !self.has_homeless && self.bounds.iter().all(Bound::is_met)
     }
 }
 
@@ -216,6 +218,7 @@ fn scene_runs(scene: &Scene, all: Vec<Result<Vec<Kept>, String>>) -> Vec<Run> {
             bounds,
             picture: pictures.first_mut().and_then(Option::take),
             remarks,
+            has_homeless: samples.iter().any(|sample| sample.refused > 0),
         });
         if base.is_none() && !samples.is_empty() {
             base = Some(samples);
