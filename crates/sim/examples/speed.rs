@@ -106,7 +106,10 @@ fn spec(seconds: u64, work_us: u64, times: u32) -> RunSpec {
             vector,
             clients: Clients::Closed {
                 users: ten,
-                think: None,
+                // 10 users on each vCPU keep it busy for 60 %: a cycle of 16.7 times the work.
+                think: Some(Law::Exponential {
+                    mean_ns: work_us * US * 157 / 10,
+                }),
             },
             threads: ten,
             steps: vec![Step::Cpu(Law::Exponential {

@@ -107,12 +107,13 @@ pub enum Clients {
     Closed {
         /// How many.
         users: Scaled,
-        /// How long they think; `None` so long that the VM's nominal load (`cpu` of the scenario) comes out.
+        /// How long they think; `None` so long that the VM's nominal load (`cpu` of the scenario) comes out,
+        /// which `scenario::expand` computes: no run starts with it.
         think: Option<Law>,
     },
     /// Requests that arrive whether or not the last one is answered.
     Open {
-        /// Requests per second; `None` as many as the VM's nominal load needs.
+        /// Requests per second; `None` as many as the VM's nominal load needs, as above.
         per_s: Option<f64>,
         /// How they are spaced.
         arrivals: Arrivals,

@@ -56,7 +56,7 @@ fn case(policy: &'static str, memory_mib: u64) -> Case {
                 vector: Vector::COMPUTE,
                 clients: Clients::Closed {
                     users: each(3),
-                    think: None,
+                    think: Some(Law::Exponential { mean_ns: MS }),
                 },
                 threads: each(2),
                 steps: vec![Step::Cpu(Law::Exponential { mean_ns: MS })],

@@ -17,7 +17,6 @@ use super::{Event, Setting, Simulator, account, machine, vnic};
 use crate::hypervisor;
 use crate::machine::fabric::Fabric;
 use crate::machine::vector::Vector;
-use crate::network::Network;
 use crate::queue::Queue;
 use crate::rng::{Law, Purpose, Stream};
 use crate::spec::{Clients, Step, Workload};
@@ -95,7 +94,7 @@ impl<'a> Simulator<'a> {
             guests: Vec::with_capacity(spec.vms.len()),
             programs: Vec::new(),
             threads: Vec::new(),
-            paths: vnic::paths(host, &layout),
+            paths: vnic::paths(&fabric),
             placement: Placement::default(),
             vms: spec.vms.iter().map(|vm| vm.vm.clone()).collect(),
             moved_ns: vec![None; spec.vms.len()],
@@ -140,35 +139,17 @@ impl<'a> Simulator<'a> {
                 );
                 program.callees = callees(self, index, &spec.workloads[workload]);
                 self.programs.push(program);
-                self.set_rates(number, index);
+                self.set_rates(number, workload);
             }
         }
     }
 
-    /// Think times and rates that bring the VM's nominal load, where the workload does not say them.
-    fn set_rates(&mut self, program: u32, index: u32) {
-        let vm = &self.spec.vms[index as usize];
-        let Some(workload) = vm.workload else { return };
-        let workload = &self.spec.workloads[workload];
-        let work = work_ns(workload).max(1) as f64;
-        let busy = f64::from(vm.vm.vcpus) * f64::from(vm.vm.effective_load().max(1)) / 1000.0;
-        let per_s = busy * 1e9 / work;
+    /// Think times and rates.
+    fn set_rates(&mut self, program: u32, workload: usize) {
         let entry = &mut self.programs[program as usize];
-        match workload.clients {
-            Clients::Closed {
-                think: Some(think), ..
-            } => entry.think = think,
-            Clients::Closed { think: None, .. } => {
-                let cycle = f64::from(entry.users) * 1e9 / per_s;
-                let rest = cycle - work - waits_ns(workload, &self.spec.network) as f64;
-                entry.think = Law::Exponential {
-                    mean_ns: rest.max(0.0).round() as Nanos,
-                };
-            }
-            Clients::Open {
-                per_s: Some(per_s), ..
-            } => entry.per_s = per_s,
-            Clients::Open { per_s: None, .. } => entry.per_s = per_s,
+        match self.spec.workloads[workload].clients {
+            Clients::Closed { think, .. } => entry.think = think.unwrap_or(entry.think),
+            Clients::Open { per_s, .. } => entry.per_s = per_s.unwrap_or(entry.per_s),
             Clients::Called => {}
         }
     }
@@ -275,6 +256,14 @@ fn check(setting: Setting<'_>) -> Result<(), SimulationError> {
                 "{name} has workload number {workload}, which is not there"
             ));
         };
+        if let Clients::Closed { think: None, .. } | Clients::Open { per_s: None, .. } =
+            workload.clients
+        {
+            return wrong(format!(
+                "workload {:?} leaves its think time or rate to the load of the VM; `scenario::expand` makes one of it",
+                workload.name
+            ));
+        }
         let advances = |step: &Step| !matches!(step, Step::Lock { .. } | Step::Handoff(_));
         if !workload.steps.iter().any(advances) {
             return wrong(format!(
@@ -327,27 +316,6 @@ fn callees(simulator: &Simulator<'_>, guest: u32, workload: &Workload) -> Vec<Ve
             .collect()
     };
     workload.steps.iter().map(step_callees).collect()
-}
-
-/// Own work of an operation, in nanoseconds.
-fn work_ns(workload: &Workload) -> Nanos {
-    let work = |step: &Step| match step {
-        Step::Cpu(law) | Step::Handoff(law) | Step::Lock { hold: law, .. } => law.mean_ns(),
-        _ => 0,
-    };
-    workload.steps.iter().map(work).sum()
-}
-
-/// What an operation waits for besides, in nanoseconds.
-fn waits_ns(workload: &Workload, network: &Network) -> Nanos {
-    let wait = |step: &Step| match step {
-        Step::Sleep(law) => law.mean_ns(),
-        Step::Io { device } => workload.devices[*device].latency.mean_ns(),
-        Step::Network { .. } => network.native_ns(),
-        _ => 0,
-    };
-    let asked = workload.network.map_or(0, |_| network.native_ns());
-    asked + workload.steps.iter().map(wait).sum::<Nanos>()
 }
 
 /// By vCPU: the neighbours in its virtual last-level cache. A guest that was told nothing sees one for each socket.

@@ -3,11 +3,11 @@
 use model::CpuSet;
 use model::placement::{Group, VmId};
 
-use super::layout::Layout;
 use super::packet::Paths;
 use super::world::{Kind, State, World};
 use super::{Event, NONE, SimulationError, Simulator};
 use crate::hypervisor::PacketThreads;
+use crate::machine::fabric::Fabric;
 use crate::machine::vector::Vector;
 use crate::network::{AdapterQueues, Coalescing, tick_after};
 use crate::reconcile::{SMOOTHING, load_of, mask_of};
@@ -36,10 +36,6 @@ pub(super) struct Vnic {
     /// What its system threads ran or wanted to at the last observation.
     wanted_before_ns: Nanos,
 }
-
-/// A line from an LLC of the same quadrant, of the same package, of another package, in nanoseconds above one of the own
-/// LLC. Reference model, section 1: EPYC 7702, 25, 119, 135 and 233 ns. For hosts without a measured matrix.
-const LINE_NS: [u32; 4] = [0, 94, 110, 208];
 
 impl Simulator<'_> {
     /// The worlds of virtual adapters, behind all vCPUs.
@@ -306,19 +302,13 @@ impl Simulator<'_> {
     }
 }
 
-/// By pair of LLCs: how much longer a line takes between them than within the first, in nanoseconds.
-pub(super) fn paths(host: &model::Host, layout: &Layout) -> Paths {
-    let llcs = layout.llcs.len();
-    let by_class = |from: usize, to: usize| {
-        LINE_NS[usize::from(layout.class(from as u32, to as u32)).min(LINE_NS.len() - 1)]
-    };
-    let line = |pair: usize| {
+/// By pair of LLCs: how much longer a line takes between them than within the first, in nanoseconds, with its memory near.
+pub(super) fn paths(fabric: &Fabric) -> Paths {
+    let llcs = fabric.llc_bytes.len() as u32;
+    let line = |pair: u32| {
         let (from, to) = (pair / llcs, pair % llcs);
-        let measured = host.latency.as_ref().and_then(|latency| {
-            let row = latency.llc_ns.get(from)?;
-            Some((row.get(to)? - row.get(from)?).clamp(0.0, 1e6).round() as u32)
-        });
-        measured.unwrap_or_else(|| by_class(from, to))
+        let [[far, _], [near, _]] = [to, from].map(|to| fabric.coherence_by_home(from, to));
+        (far - near).clamp(0.0, 1e6).round() as u32
     };
     Paths::new((0..llcs * llcs).map(line).collect())
 }
